@@ -1,0 +1,65 @@
+"""formwright finds the best Transformer for a task and a machine.
+
+    import formwright as fw
+
+    arch = fw.parse("(sfff)x6(f)x8")
+    fw.notation(arch), fw.arch_id(arch)
+    model = fw.build(fw.zoo.get("gpt2-small").build())
+
+Names are loaded when they are first used, so that importing the package is instant and never
+loads torch by itself.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from formwright import zoo
+    from formwright.arch import Architecture, arch_id, diff, from_json, notation, parse, to_json
+    from formwright.arch.draw import draw_svg, draw_text
+    from formwright.cost import count
+    from formwright.model import Model, build, generate, load_model, save_model
+    from formwright.ops import Past
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "arch": ("Architecture", "arch_id", "diff", "from_json", "notation", "parse", "to_json"),
+    "arch.draw": ("draw_svg", "draw_text"),
+    "cost": ("count",),
+    "model": ("Model", "build", "generate", "load_model", "save_model"),
+    "ops": ("Past",),
+}
+_WHERE = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Architecture",
+    "Model",
+    "Past",
+    "arch_id",
+    "build",
+    "count",
+    "diff",
+    "draw_svg",
+    "draw_text",
+    "from_json",
+    "generate",
+    "load_model",
+    "notation",
+    "parse",
+    "save_model",
+    "to_json",
+    "zoo",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "zoo":
+        return import_module("formwright.zoo")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'formwright' has no attribute {name!r}")
+    return getattr(import_module(f"formwright.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

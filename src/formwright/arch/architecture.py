@@ -1,0 +1,187 @@
+"""The whole: layers, the backbone they stand in, and the frame that a task gives."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from formwright.arch.attention import Attention
+from formwright.arch.cell import Cell
+from formwright.arch.frame import Embedding, Frame, Match
+from formwright.arch.layer import Layer, LayerNorm, Norm, Stack
+from formwright.arch.node import Node, Positive, node
+from formwright.arch.position import Position, Sinusoid
+from formwright.arch.site import Site
+from formwright.errors import ShapeError
+
+InitKind = Literal["normal", "gpt2", "bert", "xl", "llama", "t5", "lra", "fan"]
+
+
+class Backbone(Node):
+    """What stands around the layers: the entrance, the positions, the last norm."""
+
+    width: int
+    embedding: Embedding
+    position: Position | None
+    norm: Norm | None
+    init: InitKind
+
+
+@node("decoder")
+class Decoder(Backbone):
+    """Reads left to right: a token sees what came before it. GPT, Transformer-XL, Llama."""
+
+    width: Positive
+    embedding: Embedding = Embedding()
+    position: Position | None = Sinusoid()
+    norm: Norm | None = LayerNorm()
+    init: InitKind = "normal"
+
+
+@node("encoder")
+class Encoder(Backbone):
+    """Reads the whole text at once: every token may see every other. BERT."""
+
+    width: Positive
+    embedding: Embedding = Embedding()
+    position: Position | None = Sinusoid()
+    norm: Norm | None = LayerNorm()
+    init: InitKind = "normal"
+
+
+@node("seq2seq")
+class Seq2Seq(Backbone):
+    """An encoder reads the source, a decoder writes the target and looks at both."""
+
+    width: Positive
+    embedding: Embedding = Embedding()
+    position: Position | None = Sinusoid()
+    norm: Norm | None = LayerNorm()
+    init: InitKind = "normal"
+
+
+@node("architecture")
+class Architecture(Node):
+    """A complete Transformer, or one that still lacks its frame.
+
+    ``layers`` are those of the decoder where there are two stacks.
+    """
+
+    layers: Stack
+    backbone: Backbone
+    encoder: Stack | None = None
+    frame: Frame | None = None
+
+    def bind(self, frame: Frame) -> "Architecture":
+        """The same architecture for a task."""
+        return self.replace(frame=frame)
+
+    def stacks(self) -> Iterator[tuple[str, Stack, Site]]:
+        """Each stack with its name and the place it begins in."""
+        backbone, longest = self.backbone, self.longest
+        if isinstance(backbone, Seq2Seq):
+            assert self.encoder is not None  # checked by check()
+            inside = Site(width=backbone.width, position=backbone.position, longest=longest)
+            yield "encoder", self.encoder, inside
+            yield (
+                "decoder",
+                self.layers,
+                Site(
+                    width=backbone.width,
+                    causal=True,
+                    position=backbone.position,
+                    source=self.encoder.out_width(inside),
+                    longest=longest,
+                ),
+            )
+        else:
+            causal = isinstance(backbone, Decoder)
+            yield (
+                "layers",
+                self.layers,
+                Site(
+                    width=backbone.width,
+                    causal=causal,
+                    position=backbone.position,
+                    longest=longest,
+                ),
+            )
+
+    @property
+    def longest(self) -> int | None:
+        """The longest input the layers see; a leading CLS vector makes it one longer."""
+        if self.frame is None:
+            return None
+        return self.frame.length + (getattr(self.frame.head, "pool", "") == "cls")
+
+    @property
+    def out_width(self) -> int:
+        """Channels after the last layer."""
+        *_, (_, stack, site) = self.stacks()
+        return stack.out_width(site)
+
+    def self_attentions(self) -> list[Attention]:
+        """Every attention over the stream itself, in order."""
+        return [
+            node
+            for _, stack, _ in self.stacks()
+            for _, node in stack.walk()
+            if isinstance(node, Attention) and node.over == "self"
+        ]
+
+    def check(self) -> "Architecture":
+        """Raise ``ShapeError`` unless all parts fit; return the architecture itself."""
+        if isinstance(self.backbone, Seq2Seq) != (self.encoder is not None):
+            raise ShapeError(
+                "an encoder stack needs seq2seq(...) around it, and seq2seq needs two stacks: "
+                "write `ENCODER | DECODER in seq2seq(width)`."
+            )
+        for name, stack, site in self.stacks():
+            try:
+                stack.out_width(site)
+            except ShapeError as error:
+                raise ShapeError(f"{name}: {error}" if name != "layers" else str(error)) from None
+        self._check_shared_positions()
+        if self.frame is not None:
+            self._check_frame(self.frame)
+        return self
+
+    def _check_shared_positions(self) -> None:
+        position = self.backbone.position
+        if position is None or not position.same_heads:
+            return
+        for name, stack, site in self.stacks():
+            shapes = {
+                (layer.heads, layer.key_size(place.width))
+                for layer, place in placed_attentions(stack, site)
+                if layer.over == "self" and layer.kind.uses_positions
+            }
+            if len(shapes) > 1:
+                raise ShapeError(
+                    f"{position.NAME} positions are shared by all layers, but the attentions of "
+                    f"the {name} differ in heads or key size: {sorted(shapes)}. "
+                    "Make them equal or do not share."
+                )
+
+    def _check_frame(self, frame: Frame) -> None:
+        embedding, width, out = self.backbone.embedding, self.backbone.width, self.out_width
+        embedding.cluster_shapes(frame.vocab, width)
+        if isinstance(frame.head, Match) and isinstance(self.backbone, Seq2Seq):
+            raise ShapeError("a match head reads two texts with one encoder, not with seq2seq.")
+        reads_words = frame.head.NAME in ("lm", "mlm")
+        if reads_words and not embedding.fits_output(width, out):
+            raise ShapeError(
+                f"the last layer gives {out} channels, but an output layer tied to the embedding "
+                f"needs {width}; add linear({width}) or set tied=false."
+            )
+
+
+def placed_attentions(layer: Layer, site: Site) -> Iterator[tuple[Attention, Site]]:
+    """Every attention at or below a layer, with the place it stands in."""
+    if isinstance(layer, Attention):
+        yield layer, site
+    elif isinstance(layer, Stack | Cell):
+        for inner, place in layer.placed(site):
+            yield from placed_attentions(inner, place)
+    else:
+        for _, child in layer.children():
+            if isinstance(child, Layer):
+                yield from placed_attentions(child, site)

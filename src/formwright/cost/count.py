@@ -1,0 +1,132 @@
+"""Exact counts of an architecture, without building it: parameters, FLOPs, kept activations.
+
+FLOPs are two per multiply-add of matrix products and convolutions, for one forward pass over
+``batch`` texts of ``length`` tokens, the output layer included. Causal attention is counted
+whole, as torch's counter and most papers do. ``kept`` numbers are what training holds for the
+backward pass without dropout; times four bytes in float32.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from formwright.arch import Architecture, Count, Load, Site, Stack
+from formwright.arch.architecture import Seq2Seq, placed_attentions
+from formwright.arch.frame import Frame, Match, Seat
+from formwright.arch.position import Learned
+from formwright.arch.writer import letter_of
+from formwright.errors import InputError
+
+
+@dataclass(frozen=True)
+class Part:
+    """A named piece of an architecture and what it counts."""
+
+    name: str  # "embedding", "layers[3]", "head", ...
+    letter: str  # what kind of layer it is; empty outside the stacks
+    count: Count
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a whole architecture counts, and its parts in order."""
+
+    parts: tuple[Part, ...]
+    load: Load
+
+    @property
+    def total(self) -> Count:
+        """All parts together."""
+        return sum((part.count for part in self.parts), Count())
+
+    @property
+    def params(self) -> int:
+        """All parameters."""
+        return self.total.params
+
+    @property
+    def non_embedding(self) -> int:
+        """Parameters without embeddings, positions and head: the decoder parameters of LTS."""
+        return sum(part.count.params for part in self.parts if part.name not in _OUTSIDE)
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of one forward pass."""
+        return self.total.flops
+
+    def activation_bytes(self, bytes_per_number: int = 4) -> int:
+        """Bytes a training step keeps for the backward pass."""
+        return self.total.kept * bytes_per_number
+
+
+_OUTSIDE = ("embedding", "head")
+
+
+def count(
+    arch: Architecture, *, batch: int = 1, length: int | None = None, past: int = 0
+) -> Counts:
+    """Count an architecture that has its frame.
+
+    Args:
+        arch: What to count.
+        batch: Texts at once.
+        length: Tokens of each; the longest input when not given. An encoder reads as many.
+        past: Tokens remembered from earlier calls (decoders only).
+    """
+    frame = arch.check().frame
+    if frame is None:
+        raise InputError("An architecture without a frame has no size; bind it to a task first.")
+    length = frame.length if length is None else length
+    if batch < 1 or length < 1 or past < 0:
+        raise InputError(
+            f"batch={batch}, length={length}, past={past} cannot be counted; "
+            "batch and length must be at least 1, past at least 0."
+        )
+    if getattr(frame.head, "pool", "") == "cls":
+        inner = Load(batch=batch, length=length + 1, past=past, source=length)
+    else:
+        inner = Load(batch=batch, length=length, past=past, source=length)
+    if isinstance(frame.head, Match):  # two texts pass through the same layers
+        inner = Load(batch=2 * batch, length=inner.length)
+    return Counts(tuple(_parts(arch, frame, inner)), Load(batch=batch, length=length, past=past))
+
+
+def _parts(arch: Architecture, frame: Frame, load: Load) -> Iterator[Part]:
+    backbone = arch.backbone
+    yield Part("embedding", "", _embedding(arch, frame, load))
+    for name, stack, site in arch.stacks():
+        shared = _shared_position(arch, site, stack)
+        if shared.params:
+            yield Part(f"{name}.position", "", shared)
+        for index, (layer, place) in enumerate(stack.placed(site)):
+            yield Part(f"{name}[{index}]", letter_of(layer), layer.count(place, load))
+        if backbone.norm is not None:
+            end = site.at(stack.out_width(site))
+            yield Part(f"{name}.norm", "", backbone.norm.count(end, load))
+    seat = Seat(backbone.embedding, frame.vocab, backbone.width, arch.out_width)
+    batch = load.batch // 2 if isinstance(frame.head, Match) else load.batch
+    answered = Load(batch=batch, length=load.length)
+    yield Part("head", "", frame.head.count(seat, answered))
+
+
+def _embedding(arch: Architecture, frame: Frame, load: Load) -> Count:
+    backbone = arch.backbone
+    total = backbone.embedding.count(frame.vocab, backbone.width, load)
+    if isinstance(backbone, Seq2Seq):  # source and target both enter through it
+        source = backbone.embedding.count(frame.vocab, backbone.width, load)
+        total += Count(flops=source.flops, kept=source.kept)
+    if isinstance(backbone.position, Learned):
+        size = backbone.embedding.stream(backbone.width)
+        total += backbone.position.shared(size, arch.longest, None)
+    return total
+
+
+def _shared_position(arch: Architecture, site: Site, stack: Stack) -> Count:
+    position = arch.backbone.position
+    if position is None or isinstance(position, Learned):  # learned ones count as embedding
+        return Count()
+    users = (
+        position.shared(place.width, site.longest, attention)
+        for attention, place in placed_attentions(stack, site)
+        if attention.over == "self" and attention.kind.uses_positions
+    )
+    return next(users, None) or position.shared(site.width, site.longest, None)

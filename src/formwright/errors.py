@@ -1,0 +1,67 @@
+"""Every exception formwright raises on purpose.
+
+FormwrightError
+├── SpecError            the description of an architecture is wrong
+│   ├── NotationError    a notation string cannot be read; points at the column
+│   ├── FormatError      a JSON document is not an architecture of a version we know
+│   ├── ShapeError       the parts of an architecture do not fit together
+│   └── UnknownName      no node, operator or zoo entry goes by that name
+└── InputError           a value given to a command or function cannot be used
+
+A message says what was given, what is allowed, and what to do next.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FormwrightError(Exception):
+    """Base of all errors that a user can cause and mend."""
+
+
+class SpecError(FormwrightError):
+    """The description of an architecture is wrong."""
+
+
+class NotationError(SpecError):
+    """A notation string cannot be read.
+
+    Args:
+        message: One sentence.
+        text: The whole string that was read.
+        column: Where reading stopped, counted from 0.
+    """
+
+    def __init__(self, message: str, text: str, column: int) -> None:
+        self.message, self.text, self.column = message, text, column
+        super().__init__(f"{message} (column {column + 1})\n{_caret(text, column)}")
+
+
+class FormatError(SpecError):
+    """A JSON document is not an architecture of a version we know."""
+
+
+class ShapeError(SpecError):
+    """The parts of an architecture do not fit together."""
+
+
+class UnknownName(SpecError):
+    """No ``what`` is called ``name``; the message suggests the closest known one."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str], listing: str = "") -> None:
+        known = sorted(known)
+        close = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
+        super().__init__(f"No {what} is called {name!r}. {hint} {listing}".rstrip())
+
+
+class InputError(FormwrightError):
+    """A value given to a command or function cannot be used."""
+
+
+def _caret(text: str, column: int, room: int = 76) -> str:
+    """The string with a caret below ``column``, cut so that both fit a terminal."""
+    text = "".join(c if c.isprintable() else " " for c in text)
+    start = max(0, min(column - room // 2, len(text) - room))
+    shown = text[start : start + room]
+    return f"  {shown}\n  {' ' * (column - start)}^"
