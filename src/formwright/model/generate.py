@@ -1,0 +1,33 @@
+"""Writing text with a decoder, one token at a time, from what it remembers."""
+
+import torch
+from torch import Tensor
+
+from formwright.arch.architecture import Decoder
+from formwright.errors import InputError
+from formwright.model.model import Model
+from formwright.ops.past import Past
+
+
+@torch.no_grad()
+def generate(
+    model: Model,
+    tokens: Tensor,
+    length: int,
+    *,
+    temperature: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Continue ``tokens`` (b, n) by ``length`` more; temperature 0 takes the likeliest."""
+    if not isinstance(model.arch.backbone, Decoder):
+        raise InputError("Only a decoder can continue a text; this model is not one.")
+    past, new = Past(), tokens
+    for _ in range(length):
+        scores = model(new, past=past)[:, -1]
+        if temperature == 0:
+            new = scores.argmax(dim=-1, keepdim=True)
+        else:
+            chances = (scores / temperature).softmax(dim=-1)
+            new = torch.multinomial(chances, 1, generator=generator)
+        tokens = torch.cat((tokens, new), dim=1)
+    return tokens

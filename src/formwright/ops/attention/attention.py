@@ -1,0 +1,162 @@
+"""Attention: projections to queries, keys and values, a mechanism between, a projection out.
+
+b batch, n new token, t key (remembered or new), h head, g key-value head, d and e channels
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from formwright.arch.attention import Attention
+from formwright.arch.site import Site
+from formwright.ops.attention.base import Sight
+from formwright.ops.base import Builder, Context, Operator, operator, operator_class
+from formwright.ops.conv.window import depthwise, neighbourhood
+from formwright.ops.position.base import PositionOp
+
+
+@operator(Attention)
+class AttentionOp(Operator):
+    """Tokens look at each other, or at the encoder's output."""
+
+    def __init__(self, node: Attention, site: Site, builder: Builder) -> None:
+        super().__init__()
+        self.node, self.causal = node, site.causal and node.over == "self"
+        self.slot, width = builder.slot(), site.width
+        self.dropout = builder.attention_dropout
+        into = site.source if node.over == "source" and site.source is not None else width
+        queries = node.heads * node.key_size(width)
+        keys = node.groups * node.key_size(width)
+        values = node.groups * node.value_size(width)
+        compares = node.query_key != "none"
+        self.query = nn.Linear(width, queries, node.bias) if node.query_key == "separate" else None
+        self.solo = nn.Linear(queries, queries, node.bias) if node.query_key == "solo" else None
+        self.key = nn.Linear(into, keys, node.bias) if compares else None
+        self.value = nn.Linear(into, values, node.bias)
+        self.query_conv = _Taps(queries, node, builder) if self.query and node.conv else None
+        self.key_conv = _Taps(keys, node, builder) if compares and node.conv else None
+        self.value_conv = _Taps(values, node, builder) if node.conv else None
+        mixed = node.mixed_width(width)
+        out = node.out or width
+        self.out = nn.Linear(mixed, out, node.has_out_bias) if node.project_out else None
+        self.position, self.remembers_inputs = None, False
+        if node.over == "self" and compares and node.kind.uses_positions and site.position:
+            position = operator_class(site.position)
+            assert issubclass(position, PositionOp)
+            self.position = position.part(site.position, node, site)
+            self.remembers_inputs = position.remembers_inputs
+        self.mechanism = operator_class(node.kind)(node.kind, node, site, builder)
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n out"]:
+        if self.key is None:
+            mixed = self._mean_of_values(x, ctx)
+        else:
+            q, k, v, bias = self._compared(x, ctx)
+            mixed = self.mechanism(q, k, v, self._sight(x, bias, ctx), ctx)
+        mixed = mixed.transpose(1, 2).flatten(2)  # (b, n, h e)
+        return mixed if self.out is None else self.out(mixed)
+
+    def _compared(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Queries, keys, values (b, head, token, channel), and a bias for the scores."""
+        assert self.key is not None
+        past = ctx.past if self.node.over == "self" else None
+        rows = self._key_input(x, ctx)
+        around = self._around_keys(x, ctx)
+        raw_keys = _convolved(self.key(rows), self.key_conv, around)
+        v = self._split(_convolved(self.value(rows), self.value_conv, around), self.node.groups)
+        q = self._split(self._queries(x, raw_keys, ctx), self.node.heads)
+        k = self._split(raw_keys, self.node.groups)
+        bias = None
+        if self.remembers_inputs or past is None:  # k holds all keys already
+            if self.position is not None:
+                q, k, bias = self.position(q, k, ctx)
+            return q, k, v, bias
+        if self.position is None:
+            k, v = past.extend(self.slot, k, v)
+            return q, k, v, None
+        return self._with_past(q, k, v, ctx)
+
+    def _with_past(
+        self, q: Tensor, k: Tensor, v: Tensor, ctx: Context
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Turn the new keys, put the remembered ones before them, then ask for the bias."""
+        assert ctx.past is not None
+        assert self.position is not None
+        if self.position.turns:
+            q, k, _ = self.position(q, k, ctx)
+            k, v = ctx.past.extend(self.slot, k, v)
+            return q, k, v, None
+        k, v = ctx.past.extend(self.slot, k, v)
+        q, k, bias = self.position(q, k, ctx)
+        return q, k, v, bias
+
+    def _key_input(self, x: Tensor, ctx: Context) -> Tensor:
+        """What keys and values are made from."""
+        if self.node.over == "source":
+            assert ctx.source is not None, "attention over the source needs an encoder's output"
+            return ctx.source
+        if ctx.past is not None and self.remembers_inputs:
+            return ctx.past.extend(self.slot, x)[0]
+        return x
+
+    def _queries(self, x: Tensor, raw_keys: Tensor, ctx: Context) -> Tensor:
+        if self.query is not None:
+            return _convolved(self.query(x), self.query_conv, ctx)
+        own = raw_keys[:, raw_keys.shape[1] - x.shape[1] :]  # keys of the new tokens
+        return own if self.solo is None else self.solo(own)
+
+    def _around_keys(self, x: Tensor, ctx: Context) -> Context:
+        """What a convolution over keys may look at: they may be other rows than the queries."""
+        if self.node.over == "source":
+            return Context(mask=ctx.source_mask)
+        if ctx.past is not None and self.remembers_inputs:
+            return Context(mask=ctx.past.key_mask(ctx.mask, x.shape[0], x.shape[1]))
+        return ctx
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+    def _sight(self, x: Tensor, bias: Tensor | None, ctx: Context) -> Sight:
+        dropout = self.dropout if self.training else 0.0
+        if self.node.over == "source":
+            return Sight(keys=ctx.source_mask, dropout=dropout)
+        past, keys = ctx.past, ctx.mask
+        if past is not None:
+            keys = past.key_mask(ctx.mask, x.shape[0], x.shape[1])
+        reach = past.limit if past is not None and past.same_length else None
+        return Sight(bias, keys, ctx.mask, self.causal, reach, dropout)
+
+    def _mean_of_values(self, x: Tensor, ctx: Context) -> Tensor:
+        """No comparison: every query gets the mean of the values it may see, (b, h, n, e)."""
+        rows = ctx.source if self.node.over == "source" else x
+        assert rows is not None
+        real = ctx.source_mask if self.node.over == "source" else ctx.mask
+        v = _convolved(self.value(rows), self.value_conv, self._around_keys(x, ctx))
+        ones = v.new_ones(v.shape[0], v.shape[1], 1)
+        weight = ones if real is None else ones * real.unsqueeze(-1).to(v.dtype)
+        sums = torch.cat((v * weight, weight), dim=-1)  # (b, t, g e + 1)
+        if self.causal:
+            sums = sums.cumsum(dim=1)
+            if ctx.past is not None:
+                sums = ctx.past.total(self.slot, sums)
+        else:
+            sums = sums.sum(dim=1, keepdim=True).expand(-1, x.shape[1], -1)
+        mean = self._split(sums[..., :-1] / sums[..., -1:].clamp(min=1), self.node.groups)
+        return mean.repeat_interleave(self.node.heads // self.node.groups, dim=1)
+
+
+class _Taps(nn.Module):
+    """A causal depthwise convolution over projected channels (Primer's multi-dconv-head)."""
+
+    def __init__(self, channels: int, node: Attention, builder: Builder) -> None:
+        super().__init__()
+        self.kernel, self.slot = node.conv, builder.slot()
+        self.weight = nn.Parameter(torch.full((channels, node.conv), 0.5 / node.conv))
+        nn.init.constant_(self.weight[:, -1], 0.5)  # the token itself weighs most
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        return depthwise(neighbourhood(x, self.kernel, True, self.slot, ctx), self.weight)
+
+
+def _convolved(x: Tensor, taps: _Taps | None, ctx: Context) -> Tensor:
+    return x if taps is None else taps(x, ctx)

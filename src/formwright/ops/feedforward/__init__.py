@@ -1,0 +1,1 @@
+"""Maps that treat every token alike."""

@@ -1,0 +1,90 @@
+"""Transformer-XL's relative positions. Paper: Dai et al. 2019, https://arxiv.org/abs/1901.02860
+
+score(i, j) = ((q_i + u) . k_j + (q_i + v) . R_{i-j}) / sqrt(d), with R a projection of sinusoids
+at the distance i - j, and u, v two learned vectors per head.
+
+Differs from the paper: the remembered inputs are kept after a norm that stands before the
+attention, so its weights get no gradient through the memory.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from formwright.arch.attention import Attention
+from formwright.arch.position import RelativeXL
+from formwright.arch.site import Site
+from formwright.ops.base import Context, operator
+from formwright.ops.position.absolute import sinusoids
+from formwright.ops.position.base import PositionOp, PositionPart
+
+
+@operator(RelativeXL)
+class RelativeXLOp(PositionOp):
+    """The two vectors per head, where all layers share them."""
+
+    remembers_inputs = True
+
+    def __init__(
+        self, node: RelativeXL, site: Site, size: int, attention: Attention | None
+    ) -> None:
+        super().__init__(node, site, size, attention)
+        if node.shared_bias:
+            heads = attention.heads if attention else 1
+            key = attention.key_size(site.width) if attention else site.width
+            self.content = nn.Parameter(torch.zeros(heads, key))  # u
+            self.distance = nn.Parameter(torch.zeros(heads, key))  # v
+
+    @classmethod
+    def part(cls, node: RelativeXL, attention: Attention, site: Site) -> PositionPart:  # type: ignore[override]
+        return RelativeXLPart(node, attention, site)
+
+
+class RelativeXLPart(PositionPart):
+    """The projection of distances, and the two vectors where each layer has its own."""
+
+    def __init__(self, node: RelativeXL, attention: Attention, site: Site) -> None:
+        super().__init__()
+        self.width, self.heads, self.causal = site.width, attention.heads, site.causal
+        self.shared = node.shared_bias
+        key = attention.key_size(site.width)
+        self.project = nn.Linear(site.width, self.heads * key, bias=False)
+        if not self.shared:
+            self.content = nn.Parameter(torch.zeros(self.heads, key))
+            self.distance = nn.Parameter(torch.zeros(self.heads, key))
+
+    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
+        n, t = q.shape[-2], k.shape[-2]
+        biases: Any = ctx.position if self.shared else self
+        content, distance = biases.content, biases.distance  # (h, d)
+        # Distances t-1 .. 0, and in an encoder on to -(n-1), so that the shift can read them.
+        last = 0 if self.causal else 1 - n
+        waves = ctx.table(
+            ("xl", self.width, last, t),
+            lambda: sinusoids(torch.arange(t - 1, last - 1, -1, device=q.device), self.width).to(
+                q.dtype
+            ),
+        )
+        r = self.project(waves).unflatten(-1, (self.heads, -1)).transpose(0, 1)  # (h, r, d)
+        scores = torch.matmul(q + distance[:, None], r.transpose(-1, -2))  # (b, h, n, r)
+        bias = relative_shift(scores, t) * q.shape[-1] ** -0.5
+        return q + content[:, None], k, bias
+
+
+def relative_shift(scores: Tensor, keys: int) -> Tensor:
+    """Turn "by distance" into "by key": out[i, j] = scores[i, j + n - 1 - i].
+
+    Column c of ``scores`` (..., n, r) is distance keys-1-c. Where r == keys (causal) the columns
+    that would lie beyond the last belong to later keys, which the causal mask hides.
+    """
+    n = scores.shape[-2]
+    missing = keys + n - 1 - scores.shape[-1]
+    if missing > 0:
+        scores = F.pad(scores, (0, missing))
+    if n == 1:
+        return scores
+    # Reading row i from column n-1-i on is a diagonal walk through memory of stride r - 1.
+    r = scores.shape[-1]
+    return scores.flatten(-2)[..., n - 1 :].unfold(-1, keys, r - 1)
