@@ -1,0 +1,168 @@
+"""Transformer-XL, sandwich and PAR: the same blocks in different orders.
+
+Papers: Transformer-XL, https://arxiv.org/abs/1901.02860; sandwich Transformers,
+https://arxiv.org/abs/1911.03864; PAR, https://arxiv.org/abs/2009.04534, which trained all three
+side by side and whose setting this is (base: 32 blocks of 512, not the 410 of the original).
+
+Inferred: the order of blocks of PAR Large, which the paper leaves out; the vocabulary of 204
+symbols of the 24-block models (enwik8).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from formwright.arch import Architecture, Frame, LanguageModel, Style, parse, style
+from formwright.arch.style import WIKITEXT_CLUSTERS, WIKITEXT_FRAME
+from formwright.zoo.registry import Paper, published
+
+XL = Paper(
+    "Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context",
+    "https://arxiv.org/abs/1901.02860",
+)
+SANDWICH = Paper(
+    "Improving Transformer Models by Reordering their Sublayers",
+    "https://arxiv.org/abs/1911.03864",
+)
+PAR = Paper("Pay Attention when Required", "https://arxiv.org/abs/2009.04534")
+
+PAPERS = {"Transformer-XL": XL, "sandwich": SANDWICH, "PAR": PAR}
+LARGE_FRAME = WIKITEXT_FRAME.replace(length=384)
+ENWIK8_FRAME = Frame(vocab=204, length=512, head=LanguageModel())
+
+
+def base(layers: str) -> Architecture:
+    """An order of blocks of 512 channels, on the words of WikiText-103."""
+    return parse(layers).bind(WIKITEXT_FRAME)
+
+
+def large(layers: str) -> Architecture:
+    """An order of blocks of 1024 channels; rare words have smaller embeddings."""
+    return parse(layers, defaults=_large_style()).bind(LARGE_FRAME)
+
+
+def symbols(layers: str) -> Architecture:
+    """An order of the base model's blocks, on the 204 symbols of enwik8."""
+    return parse(layers, defaults=style("transformer_xl")).bind(ENWIK8_FRAME)
+
+
+def _large_style() -> Style:
+    plain = style("transformer_xl", width=1024)
+    embedding = plain.backbone.embedding.replace(clusters=WIKITEXT_CLUSTERS, divide=4)
+    return replace(plain, backbone=plain.backbone.replace(embedding=embedding))
+
+
+def _words(ppl: float, latency_ms: float) -> dict[str, float | str]:
+    return {"ppl_wikitext103": ppl, "latency_ms_a100": latency_ms}
+
+
+def _bytes(enwik8: float, text8: float, latency_ms: float) -> dict[str, float | str]:
+    return {"bpc_enwik8": enwik8, "bpc_text8": text8, "latency_ms_a100": latency_ms}
+
+
+def _publish(
+    name: str,
+    system: str,
+    size: partial[Architecture],
+    reported: Mapping[str, float | str],
+    params: int | None = None,
+    note: str = "",
+) -> None:
+    paper = PAPERS[system]
+    published(name, system=system, paper=paper, params=params, reported=reported, note=note)(size)
+
+
+_publish(
+    "transformer-xl-base",
+    "Transformer-XL",
+    partial(base, "(sf)x16"),
+    _words(22.7, 15.2) | {"gflops": 27},
+    params=192_000_000,
+    note="Sizes and figures as in the PAR paper, not the 410 channels of the original.",
+)
+_publish(
+    "sandwich-base",
+    "sandwich",
+    partial(base, "(s)x6(sf)x10(f)x6"),
+    _words(22.6, 15.2) | {"gflops": 27},
+    params=192_000_000,
+    note="Figures from the PAR paper.",
+)
+_publish(
+    "par-base",
+    "PAR",
+    partial(base, "(sfff)x6(f)x8"),
+    _words(22.7, 9.9) | {"gflops": 17},
+    params=200_000_000,
+)
+
+_publish(
+    "transformer-xl-large",
+    "Transformer-XL",
+    partial(large, "(sf)x18"),
+    _words(18.4, 18.9),
+    note="Figures from the PAR paper, which prints no parameter count for it.",
+)
+_publish(
+    "sandwich-large",
+    "sandwich",
+    partial(large, "(s)x6(sf)x12(f)x6"),
+    _words(18.2, 18.9),
+    note="Figures from the PAR paper, which prints no parameter count for it.",
+)
+_publish(
+    "par-large",
+    "PAR",
+    partial(large, "(sff)x8(f)x12"),
+    _words(18.4, 13.4),
+    note="The paper does not print the order of blocks. This one is inferred from the latency "
+    "and the rule that attention stays in the first two thirds.",
+)
+
+_publish(
+    "transformer-xl-24b",
+    "Transformer-XL",
+    partial(symbols, "(sf)x12"),
+    _bytes(1.10, 1.18, 12.5),
+    params=41_000_000,
+    note="Figures from the PAR paper, parameters from the Transformer-XL paper. The vocabulary "
+    "is that of enwik8; text8 has 27 symbols.",
+)
+_publish(
+    "sandwich-24b",
+    "sandwich",
+    partial(symbols, "(s)x6(sf)x6(f)x6"),
+    _bytes(1.11, 1.19, 12.5),
+    note="Figures from the PAR paper. The vocabulary is that of enwik8.",
+)
+_publish(
+    "par-24b",
+    "PAR",
+    partial(symbols, "(sff)x5(f)x9"),
+    _bytes(1.11, 1.18, 8.4),
+    note="The vocabulary is that of enwik8; text8 has 27 symbols.",
+)
+
+# Table 1 of the PAR paper: what is left of the quality with fewer and fewer attention blocks.
+TABLE_1 = (
+    ("f32", "(f)x32", 252.9),
+    ("sfff1-f28", "(sfff)x1(f)x28", 31.5),
+    ("sfff3-f20", "(sfff)x3(f)x20", 23.9),
+    ("sfff4-f16", "(sfff)x4(f)x16", 23.4),
+    ("sfff5-f12", "(sfff)x5(f)x12", 23.0),
+    ("sff6-f14", "(sff)x6(f)x14", 22.9),
+    ("sfff6-f8", "(sfff)x6(f)x8", 22.7),
+    ("sff7-f11", "(sff)x7(f)x11", 22.7),
+    ("sfff7-f4", "(sfff)x7(f)x4", 22.6),
+    ("sf16", "(sf)x16", 22.7),
+)
+_SAME_AS = {"sfff6-f8": "The same as par-base.", "sf16": "The same as transformer-xl-base."}
+
+for _row, _layers, _ppl in TABLE_1:
+    _publish(
+        f"par-table1-{_row}",
+        "PAR",
+        partial(base, _layers),
+        {"ppl_wikitext103": _ppl},
+        note=_SAME_AS.get(_row, ""),
+    )
