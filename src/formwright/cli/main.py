@@ -1,0 +1,47 @@
+"""The ``formwright`` command: its verbs, and how errors reach the user."""
+
+import os
+import sys
+
+import typer
+
+from formwright.cli import describe, diff, zoo
+from formwright.errors import FormwrightError
+
+app = typer.Typer(
+    name="formwright",
+    help="Find the best Transformer for a task and a machine.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("zoo")(zoo.run)
+app.command("describe")(describe.run)
+app.command("diff")(diff.run)
+
+
+@app.callback(invoke_without_command=True)
+def _common(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        from formwright import __version__
+
+        print(f"formwright {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line. A mistake of the user ends with one sentence and exit code 2."""
+    try:
+        app()
+    except FormwrightError as error:
+        print(f"formwright: error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader, such as `head`, had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""How results are shown: numbers for people, JSON for programs."""
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def console() -> Console:
+    """Where tables go; plain text without colour when it is not a terminal."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def table(*columns: str, right: tuple[str, ...] = (), widest: int = 40) -> Table:
+    """A table without lines; numbers stand to the right, long words are cut."""
+    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name in columns:
+        number = name in right  # numbers are never cut, words may be
+        made.add_column(
+            name,
+            justify="right" if number else "left",
+            no_wrap=True,
+            min_width=max(len(name), 7) if number else None,
+            max_width=None if number or name == columns[0] else widest,
+        )
+    return made
+
+
+def millions(number: float) -> str:
+    """12345678 as 12.35M."""
+    return f"{number / 1e6:,.2f}M"
+
+
+def short_number(number: float) -> str:
+    """A number with k, M, G or T."""
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= limit:
+            return f"{number / limit:.2f}{unit}"
+    return f"{number:.0f}"
+
+
+def short_bytes(number: float) -> str:
+    """A number of bytes in KiB, MiB or GiB."""
+    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if number >= 1024**power:
+            return f"{number / 1024**power:.1f} {unit}"
+    return f"{number:.0f} B"

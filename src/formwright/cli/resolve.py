@@ -1,0 +1,43 @@
+"""What a user may write for an architecture: a zoo name, a notation string, or a JSON file."""
+
+import re
+from pathlib import Path
+
+from formwright import zoo
+from formwright.arch import Architecture, from_json, parse
+from formwright.arch.style import WIKITEXT_FRAME
+from formwright.errors import InputError, NotationError
+
+_LARGEST = 10_000_000  # bytes of a JSON file; a real one has a few thousand
+_NAME = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)+")  # a zoo name, not a string of layers
+
+
+def resolve(text: str) -> Architecture:
+    """The architecture meant by ``text``; without a frame it gets Transformer-XL base's."""
+    arch = _read(text.strip())
+    return arch if arch.frame is not None else arch.bind(WIKITEXT_FRAME).check()
+
+
+def _read(text: str) -> Architecture:
+    if text in zoo.names():
+        return zoo.get(text).build()
+    if text.endswith(".json"):
+        return _from_file(Path(text))
+    try:
+        return parse(text)
+    except NotationError:
+        if _NAME.fullmatch(text):
+            zoo.get(text)  # raises with a suggestion
+        raise
+
+
+def _from_file(path: Path) -> Architecture:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise InputError(f"{path} is larger than {_LARGEST:,} bytes; that is no architecture.")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text; an architecture is a JSON file.") from None
+    return from_json(text)
