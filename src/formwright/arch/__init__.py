@@ -28,6 +28,7 @@ from formwright.arch.frame import (
     Span,
     Tag,
 )
+from formwright.arch.instruction import Instruction
 from formwright.arch.layer import (
     GLU,
     Activation,
@@ -43,7 +44,19 @@ from formwright.arch.layer import (
     RMSNorm,
     Stack,
 )
-from formwright.arch.mechanism import Mechanism, Softmax
+from formwright.arch.mechanism import (
+    BigBird,
+    LinearTransformer,
+    Linformer,
+    Local,
+    Longformer,
+    Mechanism,
+    Performer,
+    Reformer,
+    Softmax,
+    Sparse,
+    Synthesizer,
+)
 from formwright.arch.node import Node, Open, node
 from formwright.arch.position import (
     Alibi,
@@ -54,6 +67,8 @@ from formwright.arch.position import (
     Sinusoid,
     T5Buckets,
 )
+from formwright.arch.program import Program, Subprogram
+from formwright.arch.programs import primer_ez_program, primer_program, transformer_program
 from formwright.arch.reader import parse
 from formwright.arch.site import Count, Load, Site
 from formwright.arch.style import Style, style, style_names
@@ -66,6 +81,7 @@ __all__ = [
     "Architecture",
     "Attention",
     "Backbone",
+    "BigBird",
     "Block",
     "Branch",
     "Cell",
@@ -86,13 +102,18 @@ __all__ = [
     "Frame",
     "Head",
     "Identity",
+    "Instruction",
     "LanguageModel",
     "Layer",
     "LayerNorm",
     "Learned",
     "LightConv",
     "Linear",
+    "LinearTransformer",
+    "Linformer",
     "Load",
+    "Local",
+    "Longformer",
     "MaskedLM",
     "Match",
     "Mechanism",
@@ -100,10 +121,13 @@ __all__ = [
     "Norm",
     "Open",
     "Parallel",
+    "Performer",
     "Position",
     "PrimerNorm",
+    "Program",
     "RMSNorm",
     "ReducedConv",
+    "Reformer",
     "RelativeXL",
     "Residual",
     "Rotary",
@@ -113,9 +137,12 @@ __all__ = [
     "Site",
     "Softmax",
     "Span",
+    "Sparse",
     "Stack",
     "Step",
     "Style",
+    "Subprogram",
+    "Synthesizer",
     "T5Buckets",
     "Tag",
     "arch_id",
@@ -125,8 +152,11 @@ __all__ = [
     "node",
     "notation",
     "parse",
+    "primer_ez_program",
+    "primer_program",
     "short",
     "style",
     "style_names",
     "to_json",
+    "transformer_program",
 ]

@@ -152,7 +152,7 @@ class Architecture(Node):
             shapes = {
                 (layer.heads, layer.key_size(place.width))
                 for layer, place in placed_attentions(stack, site)
-                if layer.over == "self" and layer.kind.uses_positions
+                if layer.sees(position)
             }
             if len(shapes) > 1:
                 raise ShapeError(

@@ -5,7 +5,7 @@ from typing import Literal
 from formwright.arch.layer import Layer
 from formwright.arch.mechanism import Mechanism, Softmax
 from formwright.arch.node import NonNegative, Positive, node
-from formwright.arch.position import RelativeXL
+from formwright.arch.position import Position, RelativeXL
 from formwright.arch.site import Count, Load, Site, dense
 from formwright.errors import ShapeError
 
@@ -21,8 +21,11 @@ class Attention(Layer):
     at all, so that each token gets the mean of all values (Finding Fast Transformers).
     ``conv``: width of a causal depthwise convolution after each projection (Primer's MDHA).
     ``over``: the stream itself, or the encoder's output. ``out``: width of the result, that of
-    the stream when not given.
+    the stream when not given. ``out_bias``: that of the output map, as ``bias`` when not given.
     """
+
+    paper = "https://arxiv.org/abs/1706.03762"
+    complexity = "that of its kind"
 
     heads: Positive
     kind: Mechanism = Softmax()
@@ -80,7 +83,7 @@ class Attention(Layer):
                 "leave out one of the two."
             )
         self.kind.check(self, site)
-        if self._sees_positions(site) and site.position is not None:
+        if site.position is not None and self.sees(site.position):
             site.position.check(self, site)
         return self.out or (site.width if self.project_out else self.mixed_width(site.width))
 
@@ -88,7 +91,7 @@ class Attention(Layer):
         width, mixed = site.width, self.mixed_width(site.width)
         total = Count(kept=load.tokens * width) + self._projections(site, load)
         total += self.kind.count(self, site, load)
-        if self._sees_positions(site) and site.position is not None:
+        if site.position is not None and self.sees(site.position):
             total += site.position.per_attention(self, site, load)
         if self.project_out:
             total += dense(load.tokens, mixed, self.out or width, bias=self.has_out_bias)
@@ -120,13 +123,15 @@ class Attention(Layer):
         """
         if self.over == "source":
             return load.batch * load.source
-        remembers_inputs = isinstance(site.position, RelativeXL)
+        position = site.position
+        remembers_inputs = isinstance(position, RelativeXL) and self.sees(position)
         return load.batch * (load.length + (load.past if remembers_inputs else 0))
 
-    def _sees_positions(self, site: Site) -> bool:
-        """Whether positions act in this attention; the encoder's output has none for it."""
-        comparing = self.query_key != "none"
-        return self.over == "self" and comparing and self.kind.uses_positions
+    def sees(self, position: Position) -> bool:
+        """Whether positions act in this attention: on its own stream, if its kind lets them."""
+        if self.over == "source" or self.query_key == "none":
+            return False
+        return self.kind.positions == "all" or (self.kind.positions == "turned" and position.turns)
 
 
 def _convolved(kernel: int, channels: int, rows: int) -> Count:

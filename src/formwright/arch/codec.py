@@ -15,6 +15,8 @@ from formwright.arch.connector import Connected, unrolled
 from formwright.arch.formula import Formula, tidied
 from formwright.arch.layer import FeedForward, Identity, Residual, Stack
 from formwright.arch.node import Node, field_types, node_class
+from formwright.arch.program import Program
+from formwright.arch.tidy_program import tidy_program
 from formwright.errors import FormatError, SpecError
 
 FORMAT_VERSION = 1  # raised on any change that an older reader could not load
@@ -119,6 +121,8 @@ def _simplified(node: Node) -> Node:
         return unrolled(node)
     if isinstance(node, Formula):
         return tidied(node)
+    if isinstance(node, Program):
+        return tidy_program(node)
     return simplest(node) if isinstance(node, Cell) else node
 
 

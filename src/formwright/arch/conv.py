@@ -59,6 +59,8 @@ class Conv(Convolution):
 class DepthwiseConv(Convolution):
     """One kernel per channel."""
 
+    paper = "https://arxiv.org/abs/1706.03059"
+
     kernel: Positive
     bias: bool = False
 
@@ -74,6 +76,8 @@ class SeparableConv(Convolution):
 
     ``units`` of them are stacked, ReLU between; NAS-BERT's SepConv has two.
     """
+
+    paper = "https://arxiv.org/abs/1706.03059"
 
     kernel: Positive
     out: Positive | None = None
@@ -100,6 +104,8 @@ class LightConv(SharedConvolution):
 
     https://arxiv.org/abs/1901.10430. The channels are dealt out evenly to the heads.
     """
+
+    paper = "https://arxiv.org/abs/1901.10430"
 
     kernel: Positive
     heads: Positive = 1
@@ -140,10 +146,11 @@ class ReducedConv(Convolution):
     def count(self, site: Site, load: Load) -> Count:
         out = self.out_width(site)
         weights = self.kernel * self.kernels(site.width) * (out // site.width)
+        spelled_out = weights + self.kernel * out  # after the softmax, and for every channel
         return Count(
             params=weights,
             flops=2 * load.tokens * out * self.kernel,
-            kept=padded_tokens(self.kernel, load) * site.width,
+            kept=padded_tokens(self.kernel, load) * site.width + spelled_out,
         )
 
 
@@ -153,6 +160,8 @@ class DynamicConv(SharedConvolution):
 
     https://arxiv.org/abs/1901.10430
     """
+
+    paper = "https://arxiv.org/abs/1901.10430"
 
     kernel: Positive
     heads: Positive = 1

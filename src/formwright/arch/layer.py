@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from formwright.arch.node import Node, Positive, node
 from formwright.arch.site import Count, Load, Site, dense
@@ -17,6 +17,9 @@ JoinKind = Literal["sum", "mean", "concat", "multiply"]
 
 class Layer(Node):
     """A node that maps a stream of some width to a stream of some width."""
+
+    paper: ClassVar[str] = ""
+    complexity: ClassVar[str] = "n"  # of time, in the length
 
     def out_width(self, site: Site) -> int:
         """Width of the result; raises ``ShapeError`` when the layer cannot stand here."""
@@ -91,6 +94,8 @@ class LayerNorm(Norm):
     Fast Transformers found best; the deviation is taken around what was subtracted.
     """
 
+    paper = "https://arxiv.org/abs/1607.06450"
+
     eps: float = 1e-5
     mean: float = 1.0
     bias: bool = True
@@ -103,6 +108,8 @@ class LayerNorm(Norm):
 class RMSNorm(Norm):
     """x / root mean square, scaled per channel."""
 
+    paper = "https://arxiv.org/abs/1910.07467"
+
     eps: float = 1e-6
 
     def count(self, site: Site, load: Load) -> Count:
@@ -112,6 +119,8 @@ class RMSNorm(Norm):
 @node("primernorm")
 class PrimerNorm(Norm):
     """Primer's own norm, (x - mean) / sqrt(mean(x (x - mean))): LayerNorm in other words."""
+
+    paper = "https://arxiv.org/abs/2109.08668"
 
     eps: float = 1e-6
 
@@ -126,6 +135,8 @@ class Residual(Layer):
     ``place`` of the norm: ``pre`` x + f(norm(x)); ``post`` norm(x + f(x)); ``after``
     x + norm(f(x)). With ``pad`` a narrower branch is filled up with zeros on the right.
     """
+
+    paper = "https://arxiv.org/abs/1512.03385"
 
     inner: Layer
     place: Literal["pre", "post", "after"] = "pre"
@@ -223,6 +234,8 @@ class FeedForward(Layer):
     given: of parts that are added up (Finding Fast Transformers) only one may have it.
     """
 
+    paper = "https://arxiv.org/abs/1706.03762"
+
     inner: Positive
     activation: ActivationKind = "gelu"
     gate: bool = False
@@ -247,6 +260,8 @@ class FeedForward(Layer):
 @node("glu")
 class GLU(Layer):
     """Gated linear unit: one half of a dense map, times the sigmoid of the other half."""
+
+    paper = "https://arxiv.org/abs/1612.08083"
 
     out: Positive | None = None
     bias: bool = True

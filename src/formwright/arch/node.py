@@ -10,6 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass
+from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from formwright.errors import SpecError, UnknownName
@@ -19,7 +20,16 @@ NodeType = TypeVar("NodeType", bound="Node")
 _NODES: dict[str, type["Node"]] = {}
 _TYPES: dict[type["Node"], Mapping[str, Any]] = {}
 _DEFAULTS: dict[type["Node"], Mapping[str, Any]] = {}
-_LOADERS: list[Callable[[], None]] = []  # called once, when a name is not known: plug-ins
+
+
+def _load_entry_points() -> None:
+    """Import what installed packages announce as operators of their own."""
+    for plugin in entry_points(group="formwright.ops"):
+        plugin.load()
+
+
+# Called once, before a name is given up: plug-ins are found without an import.
+_LOADERS: list[Callable[[], None]] = [_load_entry_points]
 
 
 @dataclass(frozen=True)
@@ -123,15 +133,16 @@ def node(name: str) -> Callable[[type[NodeType]], type[NodeType]]:
     return register
 
 
-def on_unknown(load: Callable[[], None]) -> None:
-    """Call ``load`` before giving up on a name, so that plug-ins are found without an import."""
-    _LOADERS.append(load)
+def load_plugins() -> None:
+    """Load everything that may declare more nodes."""
+    while _LOADERS:
+        _LOADERS.pop(0)()
 
 
 def node_class(name: str) -> type[Node]:
     """The class declared as ``name``."""
-    while name not in _NODES and _LOADERS:
-        _LOADERS.pop(0)()
+    if name not in _NODES:
+        load_plugins()
     if name not in _NODES:
         raise UnknownName("node", name, _NODES)
     return _NODES[name]

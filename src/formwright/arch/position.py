@@ -5,7 +5,7 @@ self-attention. What all layers share is counted once, by ``shared``; what each 
 or computes for itself by ``per_attention``.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from formwright.arch.node import Node, Positive, node
 from formwright.arch.site import Count, Load, Site, dense
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 class Position(Node):
     """A way of telling positions."""
+
+    paper: ClassVar[str] = ""
+    turns: ClassVar[bool] = False  # queries and keys themselves change, whoever compares them
 
     def shared(self, size: int, longest: int | None, attention: "Attention | None") -> Count:
         """What stands once per model: ``size`` is the width where embeddings are added up."""
@@ -39,6 +42,8 @@ class Position(Node):
 class Sinusoid(Position):
     """Sines and cosines of many wave lengths, added to the embedding (Vaswani et al. 2017)."""
 
+    paper = "https://arxiv.org/abs/1706.03762"
+
 
 @node("learned")
 class Learned(Position):
@@ -55,6 +60,8 @@ class RelativeXL(Position):
     Scores gain a term of the distance, through a projection owned by each attention; two bias
     vectors per head are shared by all layers or, with ``shared_bias=false``, owned by each.
     """
+
+    paper = "https://arxiv.org/abs/1901.02860"
 
     shared_bias: bool = True
 
@@ -89,6 +96,8 @@ class T5Buckets(Position):
     https://arxiv.org/abs/1910.10683. One table for all layers, or one each.
     """
 
+    paper = "https://arxiv.org/abs/1910.10683"
+
     buckets: Positive = 32
     distance: Positive = 128
     share: bool = True
@@ -116,7 +125,10 @@ class Rotary(Position):
     https://arxiv.org/abs/2104.09864, halves rotated as in Llama.
     """
 
+    paper = "https://arxiv.org/abs/2104.09864"
+
     base: float = 10000.0
+    turns = True
 
     def check(self, attention: "Attention", site: Site) -> None:
         key = attention.key_size(site.width)
@@ -130,3 +142,5 @@ class Alibi(Position):
 
     https://arxiv.org/abs/2108.12409
     """
+
+    paper = "https://arxiv.org/abs/2108.12409"

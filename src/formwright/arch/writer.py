@@ -13,6 +13,7 @@ from typing import Any
 
 from formwright.arch.architecture import Architecture
 from formwright.arch.attention import Attention
+from formwright.arch.cell import Cell
 from formwright.arch.connector import Connected
 from formwright.arch.conv import Convolution
 from formwright.arch.formula import Formula
@@ -72,6 +73,7 @@ def letter_of(layer: Layer) -> str:
 
 
 _BY_KIND: tuple[tuple[type[Node], str], ...] = (
+    (Cell, "k"),
     (Connected, "p"),
     (Formula, "s"),
     (FeedForward, "f"),

@@ -7,7 +7,6 @@ turns a node and the place it stands in into a module.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
 from pkgutil import walk_packages
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.node import Node
+from formwright.arch.node import Node, load_plugins
 from formwright.arch.site import Site
 from formwright.errors import SpecError, UnknownName
 from formwright.ops.past import Past
@@ -120,8 +119,7 @@ def load_operators() -> None:
     package = import_module("formwright.ops")
     for module in walk_packages(package.__path__, "formwright.ops."):
         import_module(module.name)
-    for plugin in entry_points(group="formwright.ops"):
-        plugin.load()
+    load_plugins()
 
 
 def masked(x: Float[Tensor, "b n width"], ctx: Context) -> Float[Tensor, "b n width"]:

@@ -4,6 +4,8 @@ Attention remembers keys and values (or, in Transformer-XL, the inputs they are 
 convolutions remember the last few inputs. Nothing remembered is differentiated through.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -80,6 +82,28 @@ class Past:
         other.seen, other._mask = self.seen, self._mask
         other._items = dict(self._items)  # tensors are replaced, never changed
         return other
+
+    def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The whole memory as named tensors and plain numbers, to be saved."""
+        tensors = {
+            f"{slot}.{i}": t for slot, items in self._items.items() for i, t in enumerate(items)
+        }
+        if self._mask is not None:
+            tensors["mask"] = self._mask
+        return tensors, {"limit": self.limit, "same_length": self.same_length, "seen": self.seen}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> "Past":
+        """The inverse of ``to_tensors``."""
+        past = cls(numbers["limit"], same_length=numbers["same_length"])
+        past.seen, past._mask = numbers["seen"], tensors.get("mask")
+        slots: dict[int, dict[int, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name != "mask":
+                slot, index = name.split(".")
+                slots.setdefault(int(slot), {})[int(index)] = tensor
+        past._items = {s: tuple(t for _, t in sorted(items.items())) for s, items in slots.items()}
+        return past
 
     def reorder(self, rows: Tensor) -> None:
         """Keep these rows of the batch, in this order: beam search."""

@@ -1,5 +1,14 @@
 """What tests are made of: also for those who write operators of their own."""
 
 from formwright.testing.architectures import random_architecture
+from formwright.testing.cells import random_cell, random_cell_architecture
+from formwright.testing.conformance import OperatorTestCase
+from formwright.testing.formulas import random_formula
 
-__all__ = ["random_architecture"]
+__all__ = [
+    "OperatorTestCase",
+    "random_architecture",
+    "random_cell",
+    "random_cell_architecture",
+    "random_formula",
+]

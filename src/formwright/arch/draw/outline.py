@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from formwright.arch.architecture import Architecture, Encoder
+from formwright.arch.cell import Cell, PlacedBlock
 from formwright.arch.draw.words import (
     embedding_words,
     head_words,
@@ -70,8 +71,11 @@ class Block:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nobody expects a residual branch around it: a map, a norm, an identity."""
-        return self.letter in "lnik" and not self.branches
+        """Whether nobody expects a residual branch around it: a map, a norm, an identity.
+
+        Cells have theirs inside.
+        """
+        return self.letter == "k" or (self.letter in "lni" and not self.branches)
 
     def said(self, common: str | None) -> tuple[str, ...]:
         """The facts, and the wrapping where it is not what the whole drawing has in common.
@@ -232,8 +236,25 @@ def _branches(layer: Layer, site: Site) -> tuple[Run, ...]:
     if isinstance(layer, Parallel):
         runs = [_series(branch, site) for branch in layer.branches]
         return _counted(runs, ordered=layer.join == "concat")
+    if isinstance(layer, Cell):
+        placed = enumerate(layer.plan(site).blocks, start=1)
+        return tuple(Run((_state(number, block),)) for number, block in placed)
     children = [child for _, child in layer.children() if isinstance(child, Layer)]
     return tuple(_series(child, site) for child in children)  # a kind not known here
+
+
+def _state(number: int, placed: PlacedBlock) -> Block:
+    """A block of a cell: the state it makes, and of which states."""
+    sides = []
+    for said, layer, site, _ in placed.branches:
+        side = _block(layer, site)
+        facts = [*side.facts, f"of {'normed ' * said.norm}state {said.input}"]
+        if said.activation != "none":
+            facts.append(said.activation.replace("_", " "))
+        sides.append(Run((replace(side, facts=tuple(facts)),)))
+    how = f": {placed.combine}" if len(sides) > 1 else ""
+    title = f"state {number}{how}"
+    return Block("parallel", "p", title, (), placed.width, branches=tuple(sides))
 
 
 def _series(layer: Layer, site: Site) -> Run:

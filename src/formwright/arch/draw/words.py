@@ -15,6 +15,8 @@ from formwright.arch.conv import (
     LightConv,
     SeparableConv,
 )
+from formwright.arch.formula import Formula
+from formwright.arch.formulas import expression
 from formwright.arch.frame import (
     Classify,
     Features,
@@ -39,6 +41,7 @@ from formwright.arch.layer import (
 )
 from formwright.arch.mechanism import Softmax
 from formwright.arch.node import Node
+from formwright.arch.program import Program
 from formwright.arch.site import Site
 from formwright.arch.writer import write
 
@@ -87,6 +90,25 @@ def _(layer: Attention, site: Site) -> Words:
 def _(layer: FeedForward, site: Site) -> Words:
     facts = (str(layer.inner), _spaced(layer.activation), *(("gated",) if layer.gate else ()))
     return Words("feed-forward", facts, layer.inner)
+
+
+@words.register
+def _(layer: Formula, site: Site) -> Words:
+    size = layer.key_size(site.width)
+    facts = (f"{_many(layer.heads, 'head')} {TIMES} {size}", expression(layer))
+    return Words("formula", facts, layer.heads * size)
+
+
+@words.register
+def _(layer: Program, site: Site) -> Words:
+    steps = layer.straight_line(site).steps
+    facts = (
+        _many(len(layer.subprograms), "subprogram"),
+        _many(sum(len(sub.code) for sub in layer.subprograms), "instruction"),
+        _many(len(steps), "step") + " in all",
+    )
+    rows = (step.result for step in steps if step.result.kind == "rows")
+    return Words("program", facts, max(value.lanes * value.width for value in rows))
 
 
 @words.register

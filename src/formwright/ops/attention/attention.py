@@ -3,15 +3,20 @@
 b batch, n new token, t key (remembered or new), h head, g key-value head, d and e channels
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from formwright.arch.attention import Attention
+from formwright.arch.mechanism import Softmax
 from formwright.arch.site import Site
+from formwright.errors import SpecError
 from formwright.ops.attention.base import Sight
 from formwright.ops.base import Builder, Context, Operator, operator, operator_class
 from formwright.ops.conv.window import depthwise, neighbourhood
+from formwright.ops.past import Past
 from formwright.ops.position.base import PositionOp
 
 
@@ -40,21 +45,57 @@ class AttentionOp(Operator):
         out = node.out or width
         self.out = nn.Linear(mixed, out, node.has_out_bias) if node.project_out else None
         self.position, self.remembers_inputs = None, False
-        if node.over == "self" and compares and node.kind.uses_positions and site.position:
+        if site.position is not None and node.sees(site.position):
             position = operator_class(site.position)
             assert issubclass(position, PositionOp)
             self.position = position.part(site.position, node, site)
             self.remembers_inputs = position.remembers_inputs
-        self.mechanism = operator_class(node.kind)(node.kind, node, site, builder)
+        self.whole_text = not isinstance(node.kind, Softmax)
+        self.mechanism: Any = operator_class(node.kind)(node.kind, node, site, builder)
 
     def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n out"]:
-        if self.key is None:
+        if self.key is None and isinstance(self.node.kind, Softmax):
             mixed = self._mean_of_values(x, ctx)
+        elif self.whole_text:
+            mixed = self._of_whole_text(x, ctx)
         else:
             q, k, v, bias = self._compared(x, ctx)
             mixed = self.mechanism(q, k, v, self._sight(x, bias, ctx), ctx)
-        mixed = mixed.transpose(1, 2).flatten(2)  # (b, n, h e)
+        mixed = self.mechanism.joined(mixed, x.shape[1])  # (b, n, h e)
         return mixed if self.out is None else self.out(mixed)
+
+    def _of_whole_text(self, x: Tensor, ctx: Context) -> Tensor:
+        """Mechanisms whose blocks or sums begin with the text: they get all of it each time."""
+        v = self._split(_convolved(self.value(x), self.value_conv, ctx), self.node.groups)
+        q = k = None
+        if self.key is not None:
+            raw_keys = _convolved(self.key(x), self.key_conv, ctx)
+            q = self._split(self._queries(x, raw_keys, ctx), self.node.heads)
+            k = self._split(raw_keys, self.node.groups)
+            if self.position is not None:
+                q, k, _ = self.position(q, k, ctx)
+        if ctx.past is not None:
+            v, q, k = self._with_earlier(v, q, k, ctx.past)
+        repeats = self.node.heads // self.node.groups
+        if repeats > 1:
+            v = v.repeat_interleave(repeats, dim=1)
+            k = k if k is None else k.repeat_interleave(repeats, dim=1)
+        mixed = self.mechanism(q, k, v, self._sight(x, None, ctx), ctx)
+        return mixed if ctx.past is None else mixed[:, :, mixed.shape[2] - x.shape[1] :]
+
+    def _with_earlier(
+        self, v: Tensor, q: Tensor | None, k: Tensor | None, past: Past
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Values, queries and keys of the whole text so far."""
+        kind = self.node.kind
+        if "pieces" in kind.breaks:
+            raise SpecError(f"{kind.NAME} attention cannot read a text piece by piece.")
+        if past.limit is not None:
+            raise SpecError(f"{kind.NAME} attention cannot forget: give Past no limit.")
+        if q is None or k is None:
+            return past.extend(self.slot, v)[0], None, None
+        v, q, k = past.extend(self.slot, v, q, k)
+        return v, q, k
 
     def _compared(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Queries, keys, values (b, head, token, channel), and a bias for the scores."""
@@ -119,12 +160,12 @@ class AttentionOp(Operator):
     def _sight(self, x: Tensor, bias: Tensor | None, ctx: Context) -> Sight:
         dropout = self.dropout if self.training else 0.0
         if self.node.over == "source":
-            return Sight(keys=ctx.source_mask, dropout=dropout)
+            return Sight(keys=ctx.source_mask, dropout=dropout, x=x)
         past, keys = ctx.past, ctx.mask
         if past is not None:
             keys = past.key_mask(ctx.mask, x.shape[0], x.shape[1])
         reach = past.limit if past is not None and past.same_length else None
-        return Sight(bias, keys, ctx.mask, self.causal, reach, dropout)
+        return Sight(bias, keys, ctx.mask, self.causal, reach, dropout, x)
 
     def _mean_of_values(self, x: Tensor, ctx: Context) -> Tensor:
         """No comparison: every query gets the mean of the values it may see, (b, h, n, e)."""
@@ -155,7 +196,8 @@ class _Taps(nn.Module):
         nn.init.constant_(self.weight[:, -1], 0.5)  # the token itself weighs most
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:
-        return depthwise(neighbourhood(x, self.kernel, True, self.slot, ctx), self.weight)
+        x = depthwise(neighbourhood(x, self.kernel, True, self.slot, ctx), self.weight)
+        return x.contiguous()  # channels last in memory, without which attention is not fused
 
 
 def _convolved(x: Tensor, taps: _Taps | None, ctx: Context) -> Tensor:

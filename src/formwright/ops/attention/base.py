@@ -1,7 +1,9 @@
 """What a mechanism looks like to the attention around it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from formwright.ops.base import Context
@@ -20,11 +22,31 @@ class Sight:
     causal: bool = False
     reach: int | None = None  # farthest distance a query sees back
     dropout: float = 0.0
+    x: Tensor | None = None  # (b, n, w) the attention's own input
 
 
 class MechanismOp(nn.Module):
     """From queries, keys and values of all heads to one result per query."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
-        """q (b, h, n, d), k (b, g, t, d), v (b, g, t, e) give (b, h, n, e)."""
+        """q (b, h, n, d), k (b, g, t, d), v (b, g, t, e) give (b, h, n, e).
+
+        All but softmax get as many keys as queries, in as many heads. Without a comparison
+        (``query_key=none``) q and k are None.
+        """
         raise NotImplementedError
+
+    def joined(self, mixed: Tensor, length: int) -> Tensor:
+        """The heads side by side, (b, n, h e)."""
+        return mixed.transpose(1, 2).flatten(2)
+
+
+def drawn(draw: Callable[[torch.Generator], Tensor]) -> Tensor:
+    """Fixed random numbers of a layer, on the CPU, from torch's own random state.
+
+    They are buffers, so they are saved with the weights and the same seed draws the same.
+    """
+    with torch.device("cpu"):
+        generator = torch.Generator()
+        generator.manual_seed(int(torch.randint(2**62, (1,))))
+        return draw(generator)

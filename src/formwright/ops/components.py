@@ -1,0 +1,212 @@
+"""Modules cut into smaller ones, weights and all; together they compute what the whole does.
+
+Paper: "Finding Fast Transformers", Tsai et al. 2020, https://arxiv.org/abs/2008.06808. Keeping
+only some parts is how a found architecture becomes a smaller, faster module.
+Differs from the paper: it leaves open whether scores are re-scaled when query-key channels are
+dropped; here they stay divided by the root of the whole's key size, which is folded into the
+queries, because a smaller attention would divide by its own.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from formwright.arch.attention import Attention
+from formwright.arch.components import attention_part, feedforward_part, shares
+from formwright.arch.layer import FeedForward
+from formwright.arch.site import Site
+from formwright.errors import ShapeError
+from formwright.ops.attention.attention import AttentionOp
+from formwright.ops.base import Builder
+from formwright.ops.feedforward.feedforward import FeedForwardOp
+
+Channels = Sequence[int]
+
+
+def sliced_feedforward(
+    whole: FeedForwardOp, node: FeedForward, site: Site, parts: int, builder: Builder | None = None
+) -> list[FeedForwardOp]:
+    """Feed-forwards over slices of the inner width; their sum is the whole."""
+    builder = builder or Builder()
+    return [
+        kept_feedforward(whole, node, site, channels, builder, out_bias=not number)
+        for number, channels in enumerate(_slices(node.inner, parts, "inner channels"))
+    ]
+
+
+def sliced_heads(
+    whole: AttentionOp, site: Site, builder: Builder | None = None
+) -> list[AttentionOp]:
+    """One attention per head, or per group that shares keys; their sum is the whole."""
+    builder = builder or Builder()
+    return [
+        kept_attention(whole, site, builder, groups=[group], out_bias=not group)
+        for group in range(whole.node.groups)
+    ]
+
+
+def sliced_query_key(
+    whole: AttentionOp, site: Site, parts: int, builder: Builder | None = None
+) -> list[AttentionOp]:
+    """Attentions over slices of the query-key channels; the sum of their scores is the whole's."""
+    builder = builder or Builder()
+    slices = _slices(whole.node.key_size(site.width), parts, "query-key channels")
+    return [kept_attention(whole, site, builder, key=channels) for channels in slices]
+
+
+def sliced_value(
+    whole: AttentionOp, site: Site, parts: int, builder: Builder | None = None
+) -> list[AttentionOp]:
+    """Attentions over slices of the value channels; their sum is the whole."""
+    builder = builder or Builder()
+    slices = _slices(whole.node.value_size(site.width), parts, "value channels")
+    return [
+        kept_attention(whole, site, builder, value=channels, out_bias=not number)
+        for number, channels in enumerate(slices)
+    ]
+
+
+@torch.no_grad()
+def kept_feedforward(
+    whole: FeedForwardOp,
+    node: FeedForward,
+    site: Site,
+    channels: Channels,
+    builder: Builder | None = None,
+    *,
+    out_bias: bool = True,
+) -> FeedForwardOp:
+    """The feed-forward that is left when only these inner channels are kept."""
+    part = feedforward_part(node, len(channels), out_bias=out_bias)
+    built = FeedForwardOp(part, site, builder or Builder()).to(whole.up.weight)
+    _copy_rows(whole.up, built.up, channels)
+    if whole.gate is not None:
+        _copy_rows(whole.gate, built.gate, channels)
+    _copy_columns(whole.down, built.down, channels)
+    return built
+
+
+@torch.no_grad()
+def kept_attention(
+    whole: AttentionOp,
+    site: Site,
+    builder: Builder | None = None,
+    *,
+    groups: Channels | None = None,
+    key: Channels | None = None,
+    value: Channels | None = None,
+    out_bias: bool = True,
+) -> AttentionOp:
+    """The attention that is left when only some heads and channels are kept.
+
+    Args:
+        whole: What to keep parts of; its weights are copied.
+        site: The place it stands in.
+        builder: Gives the new module its place in memory; one for all parts of a model.
+        groups: Heads to keep, by number; of heads that share keys, the groups.
+        key: Query-key channels to keep, the same in every head; none at all is allowed.
+        value: Value channels to keep, the same in every head.
+        out_bias: Whether to keep the bias of the output map.
+    """
+    node = whole.node
+    if whole.position is not None:
+        raise ShapeError("attention with positions inside it cannot be cut; use absolute ones.")
+    part = attention_part(
+        node,
+        site.width,
+        groups=None if groups is None else len(groups),
+        key=None if key is None else len(key),
+        value=None if value is None else len(value),
+        out_bias=out_bias,
+    )
+    built = AttentionOp(part, site, builder or Builder()).to(whole.value.weight)
+    cut = _Cut(node, site.width, groups, key, value)
+    _copy_rows(whole.value, built.value, cut.value_rows())
+    _copy_taps(whole.value_conv, built.value_conv, cut.value_rows())
+    _copy_columns(whole.out, built.out, cut.out_columns())
+    if built.key is not None:
+        on_queries, on_keys = cut.scales()
+        _copy_rows(whole.key, built.key, cut.key_rows(), on_keys)
+        _copy_taps(whole.key_conv, built.key_conv, cut.key_rows())
+        if whole.query is not None:
+            _copy_rows(whole.query, built.query, cut.query_rows(), on_queries)
+            _copy_taps(whole.query_conv, built.query_conv, cut.query_rows())
+        if whole.solo is not None:  # only its values are cut
+            _copy_rows(whole.solo, built.solo, range(whole.solo.out_features))
+    return built
+
+
+class _Cut:
+    """Which rows of which matrices stay."""
+
+    def __init__(
+        self,
+        node: Attention,
+        width: int,
+        groups: Channels | None,
+        key: Channels | None,
+        value: Channels | None,
+    ) -> None:
+        self.node = node
+        self.key_size, self.value_size = node.key_size(width), node.value_size(width)
+        self.groups = range(node.groups) if groups is None else groups
+        each = node.heads // node.groups
+        self.heads = [group * each + number for group in self.groups for number in range(each)]
+        self.key = range(self.key_size) if key is None else key
+        self.value = range(self.value_size) if value is None else value
+
+    def query_rows(self) -> list[int]:
+        return [head * self.key_size + channel for head in self.heads for channel in self.key]
+
+    def key_rows(self) -> list[int]:
+        return [group * self.key_size + channel for group in self.groups for channel in self.key]
+
+    def value_rows(self) -> list[int]:
+        return [group * self.value_size + chan for group in self.groups for chan in self.value]
+
+    def out_columns(self) -> list[int]:
+        return [head * self.value_size + channel for head in self.heads for channel in self.value]
+
+    def scales(self) -> tuple[float, float]:
+        """What queries and keys are multiplied by, to undo the smaller attention's own scale."""
+        ratio = (len(self.key) / self.key_size) ** 0.5
+        return (1.0, ratio**0.5) if self.node.query_key == "shared" else (ratio, 1.0)
+
+
+def _slices(total: int, parts: int, what: str) -> list[range]:
+    slices, begin = [], 0
+    for size in shares(total, parts, what):
+        slices.append(range(begin, begin + size))
+        begin += size
+    return slices
+
+
+def _copy_rows(
+    old: nn.Linear | None, new: nn.Linear | None, rows: Channels, scale: float = 1.0
+) -> None:
+    """The map to some of the outputs."""
+    assert old is not None
+    assert new is not None
+    new.weight.copy_(_taken(old.weight, rows) * scale)
+    if old.bias is not None:
+        new.bias.copy_(_taken(old.bias, rows) * scale)
+
+
+def _copy_columns(old: nn.Linear | None, new: nn.Linear | None, columns: Channels) -> None:
+    """The map from some of the inputs."""
+    assert old is not None
+    assert new is not None
+    new.weight.copy_(_taken(old.weight.T, columns).T)
+    if new.bias is not None:
+        new.bias.copy_(old.bias)
+
+
+def _copy_taps(old: nn.Module | None, new: nn.Module | None, rows: Channels) -> None:
+    """The kernels of some channels, where there are kernels."""
+    if old is not None and new is not None:
+        new.get_parameter("weight").copy_(_taken(old.get_parameter("weight"), rows))
+
+
+def _taken(x: Tensor, rows: Channels) -> Tensor:
+    return x[torch.as_tensor(list(rows), device=x.device)]

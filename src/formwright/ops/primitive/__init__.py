@@ -1,0 +1,1 @@
+"""The primitives that programs are made of."""
