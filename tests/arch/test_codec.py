@@ -55,6 +55,15 @@ def test_equal_meanings_share_an_id() -> None:
     assert arch_id(grouped) == arch_id(plain)
 
 
+def test_whole_numbers_and_fractions_of_equal_value_share_an_id() -> None:
+    texts = [f"n where n=layernorm(mean={mean}) in gpt2(64)" for mean in ("0", "0.0", "-0.0")]
+    assert len({arch_id(parse(text)) for text in texts}) == 1
+    default = parse("n where n=layernorm in gpt2(64)")
+    assert arch_id(parse("n where n=layernorm(mean=1) in gpt2(64)")) == arch_id(default)
+    out = [f"f where f=feedforward(4{bias}) in gpt2(64)" for bias in ("", ", out_bias=true")]
+    assert len({arch_id(parse(text)) for text in out}) == 1
+
+
 def test_different_meanings_have_different_ids() -> None:
     texts = ["sf", "fs", "ss", "sff", "sf in gpt2(64)", "sf in gpt2(65)", "sf in bert(64)"]
     assert len({arch_id(parse(text)) for text in texts}) == len(texts)

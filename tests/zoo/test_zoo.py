@@ -50,6 +50,7 @@ EXACT = {
     "distilbert": 66_362_880,
     "minibert": 33_221_376,
     "minilm-l6-h384": 22_713_216,
+    "autobert-zero-base": 103_577_448,
     "gpt2-small": 124_439_808,
     "smollm2-135m": 134_515_008,
     "stories15m": 15_191_712,
@@ -66,11 +67,13 @@ TOLERANCE = {
     "BERT": 0,
     "Finding Fast Transformers": 500_000,
     "MiniLM": 0,
+    "AutoBERT-Zero": 500_000,
     "GPT-2": 0,
     "Llama": 0,
     "LiteTransformerSearch": 0,
     "Evolved Transformer": 50_000,
     "Primer": 500_000,
+    "Long Range Arena": 100_000,
 }
 OWN_TEST = {"AutoDistil", "NAS-BERT"}
 

@@ -16,6 +16,7 @@ from formwright.arch import (
     Architecture,
     Attention,
     Decoder,
+    Embedding,
     FeedForward,
     Frame,
     LanguageModel,
@@ -60,7 +61,8 @@ def primer(width: int, layers: int, inner: int) -> Architecture:
 def _decoder(
     width: int, layers: int, attention: Residual, feedforward: Residual, norm: Norm = NORM
 ) -> Architecture:
-    backbone = Decoder(width, position=T5Buckets(), norm=norm, init="t5")
+    # T5 divides the tied scores by sqrt(width): the same as scaling what enters
+    backbone = Decoder(width, Embedding(scale=True), T5Buckets(), norm, init="t5")
     return Architecture(Stack((attention, feedforward) * layers), backbone, frame=FRAME)
 
 

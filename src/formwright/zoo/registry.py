@@ -26,6 +26,8 @@ _FAMILIES = (
     "nas_bert",
     "evolved",
     "primer",
+    "dartformer",
+    "autobert_zero",
 )
 _ENTRIES: dict[str, "Entry"] = {}
 
