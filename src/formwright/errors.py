@@ -6,7 +6,8 @@ FormwrightError
 │   ├── FormatError      a JSON document is not an architecture of a version we know
 │   ├── ShapeError       the parts of an architecture do not fit together
 │   └── UnknownName      no node, operator or zoo entry goes by that name
-└── InputError           a value given to a command or function cannot be used
+├── InputError           a value given to a command or function cannot be used
+└── StorageError         a file or folder cannot be written, or is in use by another run
 
 A message says what was given, what is allowed, and what to do next.
 """
@@ -57,6 +58,10 @@ class UnknownName(SpecError):
 
 class InputError(FormwrightError):
     """A value given to a command or function cannot be used."""
+
+
+class StorageError(FormwrightError):
+    """A file or folder cannot be written, or is in use by another run."""
 
 
 def _caret(text: str, column: int, room: int = 76) -> str:

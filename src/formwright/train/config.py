@@ -1,0 +1,83 @@
+"""How a model is trained: every number of a run, in one frozen record."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, Self
+
+from formwright.errors import InputError
+
+OptimiserKind = Literal["adamw", "adafactor", "lamb"]
+ScheduleKind = Literal["cosine", "linear", "inverse_sqrt", "constant"]
+Precision = Literal["fp32", "bf16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """One training run. Steps are updates of the weights; times are in seconds."""
+
+    steps: int | None = 1000  # None: until the time is up
+    seconds: float | None = None  # stop after this long, counted over all restarts
+    batch_tokens: int = 2048  # tokens of one batch, padding included
+    accumulate: int = 1  # batches per update
+    seed: int = 0  # data order, dropout and initial weights follow from it
+
+    optimiser: OptimiserKind = "adamw"
+    lr: float = 1e-3
+    lr_end: float = 0.0  # where cosine and linear schedules end
+    schedule: ScheduleKind = "cosine"
+    warmup: int = 100
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0  # largest norm of the gradient; 0 leaves it alone
+
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    precision: Precision = "fp32"
+    compile: bool = False  # worth its minute of compiling only for long runs
+    memory: int = 0  # tokens remembered between segments (Transformer-XL); language models only
+    shard: bool = False  # with several processes: shard weights instead of copying them
+
+    evaluate_every: int = 0  # steps between looks at the validation set; 0: only at the end
+    valid_batches: int | None = None  # batches of such a look; None: the whole set
+    patience: int = 0  # stop after so many looks without a better metric; 0: never
+    checkpoint_every: int = 200
+    log_every: int = 20
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.seconds is None:
+            raise InputError("A run needs an end: give it steps or seconds.")
+        for name in ("batch_tokens", "accumulate", "checkpoint_every", "log_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1.")
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"steps={self.steps} must be at least 1.")
+        if not 0 < self.lr < 10:
+            raise InputError(f"lr={self.lr} must lie above 0 and below 10.")
+        if self.precision not in ("fp32", "bf16"):
+            raise InputError(
+                f"precision={self.precision!r} cannot be used; choose fp32 or bf16 "
+                "(fp16 is slower than fp32 on a CPU and overflows without loss scaling)."
+            )
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some numbers changed."""
+        return replace(self, **changes)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """The inverse of ``to_data``."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(data) - known)
+        if unknown:
+            raise InputError(f"A training configuration has no {', '.join(unknown)}.")
+        values: dict[str, Any] = dict(data)
+        values["betas"] = tuple(values.get("betas", cls.betas))
+        return cls(**values)
+
+
+def default_lr(width: int) -> float:
+    """A peak rate for AdamW that suits a width: the wider, the smaller."""
+    return min(3e-3, 3e-3 * (64 / width) ** 0.5)

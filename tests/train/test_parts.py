@@ -1,0 +1,110 @@
+"""Schedules, LAMB and distillation losses against plain formulas."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from formwright.arch import parse
+from formwright.errors import InputError
+from formwright.model import build
+from formwright.train import TrainConfig
+from formwright.train.distill import captured, hidden_loss, logit_loss, relation_loss, relations
+from formwright.train.optim import Lamb
+from formwright.train.schedule import rate
+
+
+def test_inverse_square_root_is_the_rule_of_the_long_range_arena() -> None:
+    # lr(t) = 0.05 min(1, t/W) / sqrt(max(t, W)): peak 5.59e-4 for W = 8000, end 2.89e-4 at 30k
+    warm = 8000
+    config = TrainConfig(
+        steps=30_000, lr=0.05 / math.sqrt(warm), warmup=warm, schedule="inverse_sqrt"
+    )
+    assert rate(config, warm - 1, 0.0) == pytest.approx(5.59e-4, rel=1e-3)
+    assert rate(config, 30_000 - 1, 1.0) == pytest.approx(2.887e-4, rel=1e-3)
+    assert rate(config, 3999, 0.0) == pytest.approx(5.59e-4 / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_falling_schedules_begin_at_the_peak_and_end_where_told(schedule: str) -> None:
+    config = TrainConfig(steps=110, warmup=10, lr=1.0, lr_end=0.1, schedule=schedule)  # type: ignore[arg-type]
+    rates = [rate(config, step, step / 110) for step in range(110)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == pytest.approx(1.0)
+    assert rates[-1] == pytest.approx(0.1)
+    assert rates[60] == pytest.approx(0.55, abs=0.02)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_lamb_is_its_formula() -> None:
+    torch.manual_seed(0)
+    p = torch.nn.Parameter(torch.randn(4, 3, dtype=torch.float64))
+    optimiser = Lamb([p], lr=0.1, betas=(0.9, 0.999), weight_decay=0.01)
+    weight = p.detach().clone()
+    m = v = torch.zeros_like(weight)
+    for _ in range(3):
+        grad = torch.randn(4, 3, dtype=torch.float64)
+        p.grad = grad.clone()
+        optimiser.step()
+        m, v = 0.9 * m + 0.1 * grad, 0.999 * v + 0.001 * grad**2
+        r = m / (v.sqrt() + 1e-6) + 0.01 * weight
+        trust = min(weight.norm(), 10) / (r.norm() + 1e-6)
+        weight = weight - 0.1 * trust * r
+    torch.testing.assert_close(p.detach(), weight, rtol=0, atol=1e-12)
+
+
+def test_lamb_leaves_zero_weights_free_to_move() -> None:
+    p = torch.nn.Parameter(torch.zeros(3))
+    p.grad = torch.ones(3)
+    Lamb([p], lr=0.1).step()
+    assert (p != 0).all()
+
+
+def test_the_logit_loss_is_the_kl_divergence() -> None:
+    student, teacher = torch.randn(2, 5, 7, dtype=torch.float64).unbind()
+    p, q = (teacher / 2).softmax(-1), (student / 2).softmax(-1)
+    wanted = 4 * (p * (p / q).log()).sum(-1).mean()
+    torch.testing.assert_close(logit_loss(student, teacher, temperature=2.0), wanted)
+    assert logit_loss(teacher, teacher) == pytest.approx(0, abs=1e-12)
+    mask = torch.tensor([True, True, False, False, False])
+    torch.testing.assert_close(
+        logit_loss(student, teacher, mask=mask), logit_loss(student[:2], teacher[:2])
+    )
+
+
+def test_the_hidden_loss_is_the_mean_square_and_wants_equal_widths() -> None:
+    a, b = torch.randn(2, 3, 4, 6).unbind()
+    torch.testing.assert_close(hidden_loss(a, b), F.mse_loss(a, b))
+    with pytest.raises(InputError, match="teacher's width"):
+        hidden_loss(a, b[..., :3])
+
+
+def test_relations_are_rows_that_sum_to_one_and_ignore_rotations() -> None:
+    x = torch.randn(2, 6, 12, dtype=torch.float64)
+    r = relations(x, heads=3)
+    assert r.shape == (2, 3, 6, 6)
+    torch.testing.assert_close(r.sum(-1), torch.ones(2, 3, 6, dtype=torch.float64))
+    turn, _ = torch.linalg.qr(torch.randn(4, 4, dtype=torch.float64))
+    turned = (x.unflatten(-1, (3, 4)) @ turn).flatten(-2)
+    torch.testing.assert_close(relations(turned, heads=3), r)
+    mask = torch.tensor([[True] * 4 + [False] * 2] * 2)
+    assert (relations(x, 3, mask)[..., 4:] == 0).all()
+
+
+def test_a_student_equal_to_its_teacher_has_no_relation_loss() -> None:
+    model = build(parse("(sf)x2 in bert(24) for frame(30, 16, features)"))
+    other = build(parse("(sf)x2 in bert(16) for frame(30, 16, features)"))
+    tokens = torch.randint(30, (2, 16))
+    found = []
+    for net in (model, other):
+        net.requires_grad_(False)
+        with captured(net.stacks["layers"].layers[2].inner) as vectors:
+            net(tokens)
+        found.append(vectors)
+    assert set(found[0]) == {"query", "key", "value"}
+    assert float(relation_loss(found[0], found[0], heads=2)) == 0
+    assert float(relation_loss(found[1], found[0], heads=2)) > 0
+    with captured(model.stacks["layers"].layers[2].inner) as after:
+        pass
+    assert after == {}
