@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from formwright.cli import describe, diff, zoo
+from formwright.cli import describe, diff, eval, ops, train, zoo
 from formwright.errors import FormwrightError
 
 app = typer.Typer(
@@ -18,6 +18,9 @@ app = typer.Typer(
 app.command("zoo")(zoo.run)
 app.command("describe")(describe.run)
 app.command("diff")(diff.run)
+app.command("ops")(ops.run)
+app.command("train")(train.run)
+app.command("eval")(eval.run)
 
 
 @app.callback(invoke_without_command=True)

@@ -17,15 +17,17 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def table(*columns: str, right: tuple[str, ...] = (), widest: int = 40) -> Table:
-    """A table without lines; numbers stand to the right, long words are cut."""
+def table(
+    *columns: str, right: tuple[str, ...] = (), wrap: tuple[str, ...] = (), widest: int = 40
+) -> Table:
+    """A table without lines; numbers stand to the right, long words are cut or wrapped."""
     made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name in columns:
         number = name in right  # numbers are never cut, words may be
         made.add_column(
             name,
             justify="right" if number else "left",
-            no_wrap=True,
+            no_wrap=name not in wrap,
             min_width=max(len(name), 7) if number else None,
             max_width=None if number or name == columns[0] else widest,
         )

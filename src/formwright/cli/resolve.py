@@ -2,11 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from formwright import zoo
 from formwright.arch import Architecture, from_json, parse
-from formwright.arch.style import WIKITEXT_FRAME
+from formwright.arch.style import WIKITEXT_FRAME, Style
 from formwright.errors import InputError, NotationError
+
+if TYPE_CHECKING:
+    from formwright.tasks import Task
 
 _LARGEST = 10_000_000  # bytes of a JSON file; a real one has a few thousand
 _NAME = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)+")  # a zoo name, not a string of layers
@@ -18,13 +22,24 @@ def resolve(text: str) -> Architecture:
     return arch if arch.frame is not None else arch.bind(WIKITEXT_FRAME).check()
 
 
-def _read(text: str) -> Architecture:
+def resolve_for(text: str, task: "Task", width: int) -> Architecture:
+    """The same for a task, which gives the frame, and the style of a bare string of layers."""
+    arch = _read(text.strip(), task.style(width))
+    embedding = arch.backbone.embedding
+    if embedding.clusters and embedding.clusters[-1] >= task.frame.vocab:
+        # clusters of rare words are of the vocabulary they were published for
+        plain = embedding.replace(clusters=(), divide=1)
+        arch = arch.replace(backbone=arch.backbone.replace(embedding=plain))
+    return arch.bind(task.frame).check()
+
+
+def _read(text: str, defaults: Style | None = None) -> Architecture:
     if text in zoo.names():
         return zoo.get(text).build()
     if text.endswith(".json"):
         return _from_file(Path(text))
     try:
-        return parse(text)
+        return parse(text, defaults=defaults)
     except NotationError:
         if _NAME.fullmatch(text):
             zoo.get(text)  # raises with a suggestion

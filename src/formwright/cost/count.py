@@ -127,6 +127,6 @@ def _shared_position(arch: Architecture, site: Site, stack: Stack) -> Count:
     users = (
         position.shared(place.width, site.longest, attention)
         for attention, place in placed_attentions(stack, site)
-        if attention.over == "self" and attention.kind.uses_positions
+        if attention.sees(position)
     )
     return next(users, None) or position.shared(site.width, site.longest, None)

@@ -35,7 +35,7 @@ def build(
     builder = Builder(dropout=dropout, attention_dropout=attention_dropout)
     if torch.device(device).type == "meta":
         with torch.device("meta"):
-            return Model(arch, builder).to(dtype)
+            return Model(arch, builder).to("meta", dtype)
     # Initial values are drawn on the CPU in float32, so that they are the same everywhere, and
     # without touching the caller's random state.
     with torch.random.fork_rng(devices=[]):
@@ -48,7 +48,8 @@ def save_model(model: Model, folder: str | Path) -> Path:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    metadata = {"format": "pt", "architecture": arch_id(model.arch)}
+    # one entry only: safetensors writes several in an order that changes from run to run
+    metadata = {"architecture": arch_id(model.arch)}
     _write(folder / _WEIGHTS, save(state, metadata))
     _write(folder / _ARCH, to_json(model.arch, indent=1).encode())
     return folder

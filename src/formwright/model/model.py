@@ -57,14 +57,14 @@ class Model(nn.Module):
 
     @staticmethod
     def _relative(arch: Architecture, stack: Stack, site: Site) -> Any:
+        position = arch.backbone.position
+        assert position is not None
         sharing = (
             (attention, place)
             for attention, place in placed_attentions(stack, site)
-            if attention.over == "self" and attention.kind.uses_positions
+            if attention.sees(position)
         )
         attention, place = next(sharing, (None, site))
-        position = arch.backbone.position
-        assert position is not None
         return operator_class(position)(position, place, place.width, attention)
 
     def forward(
@@ -104,11 +104,14 @@ class Model(nn.Module):
         segments: Tensor | None = None,
         source: Tensor | None = None,
         source_mask: Tensor | None = None,
+        encoded: Tensor | None = None,
         past: Past | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Vectors after the last layer (b, n, w), and the mask that goes with them."""
-        encoded = None
-        if isinstance(self.arch.backbone, Seq2Seq):
+        """Vectors after the last layer (b, n, w), and the mask that goes with them.
+
+        ``encoded`` is what ``encode`` gave, where the source was read before.
+        """
+        if isinstance(self.arch.backbone, Seq2Seq) and encoded is None:
             if source is None:
                 raise InputError("This model translates: give it source=..., what to read.")
             encoded = self.encode(source, source_mask)

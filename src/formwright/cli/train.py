@@ -1,0 +1,172 @@
+"""``formwright train``: an architecture, a task, a trained model."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from formwright.cli import ARCH_HELP
+
+if TYPE_CHECKING:
+    from formwright.train import Result, Seeds, TrainConfig
+
+SET_HELP = "Any other number of the run, such as lr=1e-3, optimiser=lamb, precision=bf16."
+TASK_HELP = "A task: a name such as stdlib, or KIND:PATH such as classify:reviews.csv."
+
+
+def run(
+    arch: Annotated[str, typer.Argument(help=ARCH_HELP, show_default=False)],
+    task: Annotated[str, typer.Option(help=TASK_HELP, show_default=False)],
+    steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
+    time: Annotated[str | None, typer.Option(help="How long, such as 90s, 5m or 1h.")] = None,
+    width: Annotated[int, typer.Option(help="Width, where the string gives none.")] = 128,
+    seeds: Annotated[int, typer.Option(help="Train so often, with seeds 0, 1, ...")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    tensorboard: Annotated[Path | None, typer.Option(help="Also log for TensorBoard here.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
+) -> None:
+    """Train an architecture on a task. The same command again continues where it stopped."""
+    from formwright.cli.progress import watching
+    from formwright.cli.resolve import resolve_for
+    from formwright.tasks import load_task
+    from formwright.train import train_seeds
+
+    loaded = load_task(task)
+    found = resolve_for(arch, loaded, width)
+    config = _config(found.backbone.width, steps, time, set_ or [])
+    folder = out or _usual_folder(found, task, config)
+    numbers = range(config.seed, config.seed + max(1, seeds))
+    with watching(quiet=json, tensorboard=tensorboard, folder=folder) as on_event:
+        results = train_seeds(
+            found, loaded, config, numbers, out=folder, on_event=on_event, device=device
+        )
+    _report(results, folder, json)
+
+
+def _config(width: int, steps: int | None, time: str | None, changes: list[str]) -> "TrainConfig":
+    from formwright.train import TrainConfig, default_lr
+
+    base = TrainConfig(
+        steps=steps if steps is not None or time is not None else 1000,
+        seconds=seconds(time) if time is not None else None,
+        lr=default_lr(width),
+    )
+    return base.replace(**settings(TrainConfig, changes))
+
+
+def settings(cls: type, changes: list[str]) -> dict[str, Any]:
+    """``lr=1e-3`` and the like as fields of a configuration, with their types."""
+    import ast
+    import typing
+
+    from formwright.errors import InputError, UnknownName
+
+    known = typing.get_type_hints(cls)
+    found: dict[str, Any] = {}
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if not equals:
+            raise InputError(f"--set {change} has no value; write --set {name}=VALUE.")
+        if name not in known:
+            raise UnknownName("setting", name, known)
+        words = {w for part in typing.get_args(known[name]) for w in typing.get_args(part)}
+        words |= {w for w in typing.get_args(known[name]) if isinstance(w, str)}
+        try:
+            value = text if text in words else ast.literal_eval(text.replace("true", "True"))
+        except (ValueError, SyntaxError):
+            value = None
+        if not _fits(value, known[name], words):
+            allowed = f"one of {', '.join(sorted(words))}" if words else "a number"
+            raise InputError(f"--set {name}={text} cannot be used; {name} must be {allowed}.")
+        found[name] = value
+    return found
+
+
+def _fits(value: Any, hint: Any, words: set[Any]) -> bool:
+    if words:
+        return value in words
+    kinds = str(hint)
+    if isinstance(value, bool):
+        return "bool" in kinds
+    if isinstance(value, int):
+        return "int" in kinds or "float" in kinds
+    return (isinstance(value, float) and "float" in kinds) or isinstance(value, tuple)
+
+
+def seconds(text: str) -> float:
+    """``90s``, ``5m`` or ``1h`` as seconds."""
+    from formwright.errors import InputError
+
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        found = float(number) * units[unit]
+    except ValueError:
+        found = -1.0
+    if not 0 < found < 1e9:
+        raise InputError(f"{text!r} is no length of time; write for example 90s, 5m or 1h.")
+    return found
+
+
+def _usual_folder(arch: Any, task: str, config: "TrainConfig") -> Path:
+    """A folder that the same command finds again and another one does not."""
+    import hashlib
+    from json import dumps
+
+    from formwright.arch import arch_id
+
+    asked = dumps([arch_id(arch), task, config.to_data()], sort_keys=True)
+    kind = "".join(
+        c if c.isalnum() else "-" for c in task.split(":", maxsplit=1)[0].split("?", maxsplit=1)[0]
+    )
+    return Path("runs") / f"{kind}-{hashlib.sha256(asked.encode()).hexdigest()[:10]}"
+
+
+def _report(results: "Seeds", folder: Path, json: bool) -> None:
+    from formwright.cli.output import print_json
+
+    last = results.results[-1]
+    data = {
+        "metric": last.metric,
+        "value": results.mean,
+        "loss": last.loss,
+        "steps": last.steps,
+        "seconds": last.seconds,
+        "tokens_per_second": last.tokens_per_second,
+        "out": str(folder),
+        "state": last.state,
+        "reason": last.reason,
+        "spread": results.spread,
+        "seeds": [{"seed": i, "value": r.value, "state": r.state} for i, r in _numbered(results)],
+    }
+    if json:
+        print_json(data)
+    else:
+        _print(results, folder)
+    if last.state == "interrupted":
+        raise typer.Exit(143 if "SIGTERM" in last.reason else 130)
+
+
+def _numbered(results: "Seeds") -> list[tuple[int, "Result"]]:
+    return list(enumerate(results.results))
+
+
+def _print(results: "Seeds", folder: Path) -> None:
+    last = results.results[-1]
+    if last.state == "interrupted":
+        print(f"Stopped after {last.steps} steps. The same command continues from here: {folder}")
+        return
+    if results.mean is None:
+        print(f"The run diverged: {last.reason}. Try a smaller --lr or a longer --warmup.")
+        return
+    spread = (
+        f" (spread {results.spread:.4g} over {len(results.values)} seeds)" if results.spread else ""
+    )
+    print(
+        f"{last.metric} {results.mean:.4f}{spread} after {last.steps} steps in {last.seconds:.0f} s"
+    )
+    if len(results.results) == 1:
+        folder = folder / "seed-0" if not (folder / "model").exists() else folder
+    print(f"model and log: {folder}")
