@@ -9,11 +9,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from formwright.arch import Instruction, Program
+from formwright.arch import Instruction, Layer, Program, Site
 from formwright.arch.instruction import kernel_of
+from formwright.ops import Builder
 from formwright.ops.program import ProgramOp, weight_name
+
+WIDTH = 16
 
 UNARY = {
     "abs": lambda x: x.abs(),
@@ -43,7 +46,30 @@ REDUCE = {
 }
 
 
+def built(layer: Layer, width: int = WIDTH, *, causal: bool = True, seed: int = 0) -> nn.Module:
+    """A layer with weights that are all random, norms and shifts included, in float64."""
+    torch.manual_seed(seed)
+    module = Builder().build(layer, Site(width=width, causal=causal)).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0.0, 0.5)
+    return module
+
+
+def stream(length: int = 9, width: int = WIDTH) -> Tensor:
+    return torch.randn(2, length, width, dtype=torch.float64)
+
+
+def padding(length: int = 9) -> Tensor:
+    mask = torch.ones(2, length, dtype=torch.bool)
+    mask[0, :2] = False
+    mask[1, 6:] = False
+    return mask
+
+
 class Reference:
+    """Reads a program with the weights of its compiled form."""
+
     def __init__(self, program: Program, module: ProgramOp, width: int, causal: bool) -> None:
         self.program, self.module, self.causal = program, module, causal
         self.unit = width // program.stream

@@ -332,7 +332,7 @@ def test_activation_memory_of_random_formulas_is_about_what_autograd_keeps(node:
     op = FormulaOp(node, Site(width=32), Builder())
     counted = node.count(Site(width=32), Load(batch=2, length=24)).kept
     x = torch.randn(2, 24, 32, requires_grad=True)
-    assert counted == pytest.approx(kept_by_torch(op, x), rel=0.2)
+    assert counted == pytest.approx(kept_by_torch(op, x), rel=0.3)
 
 
 # --- the published formulas, written out --------------------------------------------------------
@@ -381,6 +381,14 @@ def test_weights_that_are_used_twice_are_computed_once() -> None:
     assert ops.count("weigh") == 1
     assert ops.count("matmul") == 3
     assert "attend" not in ops
+
+
+def test_the_fused_kernel_is_reached_however_its_operands_were_made() -> None:
+    q, k = paths(2)
+    sideways = formulas.logsigmoid(k.T)  # laid out with tokens side by side, not channels
+    node = formula(softmax(scale(q @ sideways)) @ sideways.T, 4, paths=2)
+    op, x = FormulaOp(node, Site(width=32), Builder()), torch.randn(1, 200, 32, requires_grad=True)
+    assert kept_by_torch(op, x) < 4 * 200 * 200  # the weights of four heads are not kept
 
 
 def written_out(name: str, q: Tensor, k: Tensor, v: Tensor | None) -> Tensor:

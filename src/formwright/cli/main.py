@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from formwright.cli import describe, diff, eval, ops, train, zoo
+from formwright.cli import describe, diff, eval, ops, tasks, train, zoo
 from formwright.errors import FormwrightError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app.command("zoo")(zoo.run)
 app.command("describe")(describe.run)
 app.command("diff")(diff.run)
 app.command("ops")(ops.run)
+app.add_typer(tasks.app, name="tasks")
 app.command("train")(train.run)
 app.command("eval")(eval.run)
 

@@ -189,9 +189,13 @@ def attend(
     alone = sight.keys is None and sight.reach is None
     is_causal = sight.causal and alone and n == t and n > 1
     mask = None if is_causal else _seen(n, t, q, sight)
-    return F.scaled_dot_product_attention(
-        q, k.transpose(-2, -1), v, mask, sight.dropout, is_causal, scale=scale
-    )
+    q, k, v = _channels_together(q), _channels_together(k.transpose(-2, -1)), _channels_together(v)
+    return F.scaled_dot_product_attention(q, k, v, mask, sight.dropout, is_causal, scale=scale)
+
+
+def _channels_together(x: Tensor) -> Tensor:
+    """The same numbers, laid out so that torch's fused kernel takes them."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _seen(n: int, t: int, like: Tensor, sight: Tokens) -> Bool[Tensor, "#b 1 n t"] | None:

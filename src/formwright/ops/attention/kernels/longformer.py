@@ -6,6 +6,7 @@ one reaches one key further to the right; the paper's w + 1 keys are ``window=w 
 are the first ones. The Long Range Arena code computes a dense masked score matrix and has no
 global token by default; here a chunk of rows meets its three neighbouring chunks of keys.
 """
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor

@@ -1,0 +1,328 @@
+"""Tasks made of examples: texts with a class, a number, or a tag for each token.
+
+b batch, n token, c class
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from formwright.arch.frame import Frame, PoolKind
+from formwright.arch.style import Style, style
+from formwright.errors import InputError
+from formwright.model import Model
+from formwright.ops.past import Past
+from formwright.tasks import metrics
+from formwright.tasks.base import (
+    IGNORED,
+    Batch,
+    Plan,
+    Task,
+    device_of,
+    length_summary,
+    missing_split,
+)
+from formwright.tasks.batching import BucketPlan, in_order
+from formwright.tasks.cache import Ragged, Stored
+
+_POOLS = ("mean", "cls", "first", "last")
+
+
+@dataclass(frozen=True)
+class Split:
+    """The examples of one split.
+
+    Args:
+        columns: What the model reads, by its name in ``Model.forward``.
+        targets: One value per example, or a row of them.
+        firsts: Where two texts stand in one row: the tokens that belong to the first.
+        texts: What measuring needs besides, such as references.
+    """
+
+    columns: dict[str, Ragged]
+    targets: np.ndarray | Ragged
+    firsts: np.ndarray | None = None
+    texts: dict[str, Ragged] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(rows, columns) tokens; two texts that are compared are filled up to the same length."""
+        found = [column.lengths for column in self.columns.values()]
+        if "other" in self.columns:
+            found = [np.maximum(*found)] * 2
+        return np.stack(found, axis=1)
+
+
+Lazy = Split | Callable[[], Split]
+
+
+@dataclass
+class About:
+    """What ``describe`` tells besides the data itself."""
+
+    tokenizer: str = ""
+    split: str = ""
+    truncated: dict[str, int] = field(default_factory=dict)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class ExampleTask(Task):
+    """Examples in splits, bucketed by length; kinds of tasks add loss and metric."""
+
+    def __init__(
+        self,
+        name: str,
+        frame: Frame,
+        metric: str,
+        splits: Mapping[str, Lazy],
+        about: About,
+        pad: int = 0,
+    ) -> None:
+        self.name, self.frame, self.metric = name, frame, metric
+        self.about, self.pad = about, pad
+        self._splits = dict(splits)
+
+    def split(self, name: str) -> Split:
+        """The examples of a split, made when they are first asked for."""
+        if name not in self._splits:
+            raise missing_split(self.name, name, self._splits)
+        found = self._splits[name]
+        if not isinstance(found, Split):
+            found = self._splits[name] = found()
+        return found
+
+    # --- batches ------------------------------------------------------------------------
+
+    def plan(self, *, batch_tokens: int, seed: int) -> Plan:
+        data = self.split("train")
+        budget = self.check_budget(batch_tokens)
+        return BucketPlan(data.lengths, budget, seed, partial(self.collate, data))
+
+    def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
+        """Short examples first; ``rows`` of a batch says which they are."""
+        return self._chosen(split, batch_tokens, None)
+
+    def _chosen(self, split: str, batch_tokens: int, limit: int | None) -> Iterator[Batch]:
+        if split not in ("valid", "test"):
+            raise missing_split(self.name, split, self._splits)
+        data = self.split(split)
+        groups = list(in_order(data.lengths, self.check_budget(batch_tokens)))
+        if limit is not None and limit < len(groups):  # the first would be the short ones only
+            groups = [groups[place * len(groups) // limit] for place in range(limit)]
+        return (self.collate(data, rows) for rows in groups)
+
+    def collate(self, data: Split, rows: np.ndarray, step: int = 0) -> Batch:
+        """A batch of these rows."""
+        inputs: dict[str, Tensor] = {}
+        real, places = 0, 0
+        for name, column in data.columns.items():
+            values, known = column.padded(rows, self.pad)
+            inputs[name] = torch.from_numpy(values)
+            if not known.all():
+                inputs["mask" if name == "tokens" else f"{name}_mask"] = torch.from_numpy(known)
+            real, places = real + int(known.sum()), places + known.size
+            if name == "tokens" and data.firsts is not None:
+                second = np.arange(known.shape[1]) >= data.firsts[rows][:, None]
+                inputs["segments"] = torch.from_numpy(second.astype(np.int64))
+        if "other" in data.columns:  # the model fills both up to the longer
+            places = 2 * len(rows) * max(inputs["tokens"].shape[1], inputs["other"].shape[1])
+        targets, count = self._targets(data, rows)
+        return Batch(inputs, targets, count, real, 1 - real / places, rows=rows)
+
+    def _targets(self, data: Split, rows: np.ndarray) -> tuple[Tensor, int]:
+        if isinstance(data.targets, Ragged):
+            values, real = data.targets.padded(rows, 0)
+            # kept with one added, so that 0 says "not scored" in any unsigned type
+            found = np.where(real & (values > 0), values - 1, IGNORED)
+            return torch.from_numpy(found), int((found != IGNORED).sum())
+        return torch.from_numpy(np.array(data.targets[rows])), len(rows)
+
+    # --- loss and score -----------------------------------------------------------------
+
+    def loss(self, model: Model, batch: Batch, past: Past | None = None) -> Tensor:
+        return self._loss(self._answers(model, batch), batch)
+
+    def predictions(self, model: Model, batch: Batch) -> Any:
+        return self._read(self._answers(model, batch), batch)
+
+    def _answers(self, model: Model, batch: Batch) -> Tensor:
+        found: Tensor = model(**batch.inputs)
+        return found
+
+    @abstractmethod
+    def _loss(self, answers: Tensor, batch: Batch) -> Tensor: ...
+
+    @abstractmethod
+    def _read(self, answers: Tensor, batch: Batch) -> Any: ...
+
+    @abstractmethod
+    def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
+        """Metrics from what was read off each batch."""
+
+    def _score(
+        self, model: Model, split: str, batches: Iterable[Batch], memory: int | None
+    ) -> dict[str, float]:
+        device, total, count = device_of(model), 0.0, 0
+        pairs = []
+        for batch in batches:
+            moved = batch.to(device)
+            answers = self._answers(model, moved)
+            total += float(self._loss(answers, moved)) * batch.count
+            count += batch.count
+            pairs.append((self._read(answers, moved), batch))
+        return {"loss": total / max(1, count), **self._measure(pairs, self.split(split))}
+
+    # --- description --------------------------------------------------------------------
+
+    def style(self, width: int) -> Style:
+        return encoder_style(width, segments=self._has_segments())
+
+    def _has_segments(self) -> bool:
+        any_split = next(iter(self._splits.values()))
+        return isinstance(any_split, Split) and any_split.firsts is not None
+
+    def describe(self) -> dict[str, Any]:
+        data = {name: self.split(name) for name in self._splits}
+        lengths = next(iter(data.values())).lengths
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "rows": {name: len(split) for name, split in data.items()},
+            "labels": self._label_summary(),
+            "lengths": length_summary(lengths.max(axis=1)),
+            "examples": self.about.examples or self._examples(),
+            "vocabulary": self.frame.vocab,
+            "longest": self.frame.length,
+            "tokenizer": self.about.tokenizer,
+            "split": self.about.split,
+            "truncated": self.about.truncated,
+            "notes": self.about.notes,
+        }
+
+    def _label_summary(self) -> Any:
+        return None
+
+    def _examples(self) -> list[dict[str, Any]]:
+        """The first rows, as symbols; kinds that can show more do."""
+        data = self.split("valid")
+        return [
+            {name: " ".join(map(str, column[row])) for name, column in data.columns.items()}
+            | {"label": self._shown_target(data, row)}
+            for row in range(min(3, len(data)))
+        ]
+
+    def _shown_target(self, data: Split, row: int) -> str:
+        if isinstance(data.targets, Ragged):
+            return " ".join(str(int(target) - 1) for target in data.targets[row])
+        return str(data.targets[row])
+
+
+def encoder_style(width: int, *, segments: bool = False) -> Style:
+    """A pre-norm encoder as in the Long Range Arena: it learns from scratch without much care."""
+    made = style("lra", width)
+    if not segments:
+        return made
+    embedding = made.backbone.embedding.replace(segments=2)
+    return Style(made.backbone.replace(embedding=embedding), made.letters)
+
+
+class Classification(ExampleTask):
+    """One class, or one number, for each text or pair of texts.
+
+    Args:
+        labels: Names of the classes; empty for numbers.
+    """
+
+    METRICS = ("accuracy", "macro_f1", "f1", "matthews")
+    NUMBER_METRICS = ("spearman", "pearson", "mse")
+
+    def __init__(
+        self,
+        name: str,
+        frame: Frame,
+        metric: str,
+        splits: Mapping[str, Lazy],
+        about: About,
+        labels: list[str],
+    ) -> None:
+        super().__init__(name, frame, metric, splits, about)
+        self.labels = labels
+        known = self.METRICS if labels else self.NUMBER_METRICS
+        if metric not in known or (metric == "f1" and len(labels) != 2):
+            raise InputError(
+                f"{name} cannot be measured by {metric!r}; use one of {', '.join(known)}"
+                + (" (f1 is for two classes)." if metric == "f1" else ".")
+            )
+        self.higher_is_better = metric != "mse"
+
+    def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
+        if self.labels:
+            return F.cross_entropy(answers.float(), batch.targets)
+        return F.mse_loss(answers.squeeze(-1).float(), batch.targets.float())
+
+    def _read(self, answers: Tensor, batch: Batch) -> np.ndarray:
+        found = answers.argmax(dim=-1) if self.labels else answers.squeeze(-1).float()
+        return found.cpu().numpy()
+
+    def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
+        found = np.concatenate([answer for answer, _ in pairs])
+        wanted = np.concatenate([batch.targets.numpy() for _, batch in pairs])
+        if not self.labels:
+            return {
+                "spearman": metrics.spearman(found, wanted),
+                "pearson": metrics.pearson(found, wanted),
+                "mse": float(np.mean((found - wanted) ** 2)),
+            }
+        classes = len(self.labels)
+        result = {
+            "accuracy": metrics.accuracy(found, wanted),
+            "macro_f1": metrics.macro_f1(found, wanted, classes),
+            "matthews": metrics.matthews(found, wanted, classes),
+        }
+        return result | ({"f1": metrics.binary_f1(found, wanted)} if classes == 2 else {})
+
+    def _label_summary(self) -> Any:
+        values = np.asarray(self.split("train").targets)
+        if not self.labels:
+            spread = (values.min(), values.mean(), values.max())
+            return dict(zip(("min", "mean", "max"), map(float, spread), strict=True))
+        counts = np.bincount(values, minlength=len(self.labels))
+        return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}
+
+
+def pool_of(name: str) -> PoolKind:
+    """How a text becomes one vector."""
+    if name not in _POOLS:
+        raise InputError(f"pool is one of {', '.join(_POOLS)}, not {name!r}.")
+    return cast(PoolKind, name)
+
+
+def stored_split(stored: Stored, name: str, columns: tuple[str, ...] = ("tokens",)) -> Split:
+    """A split as ``Stored`` keeps it: ``train/tokens``, ``train/targets`` and so on."""
+    targets: np.ndarray | Ragged
+    if f"{name}/targets@" in stored.arrays:
+        targets = stored.ragged(f"{name}/targets")
+    else:
+        targets = stored.arrays[f"{name}/targets"]
+    texts = {
+        key.removeprefix(f"{name}/text-"): stored.ragged(key)
+        for key in stored.arrays
+        if key.startswith(f"{name}/text-") and not key.endswith("@")
+    }
+    return Split(
+        {column: stored.ragged(f"{name}/{column}") for column in columns},
+        targets,
+        stored.arrays.get(f"{name}/firsts"),
+        texts,
+    )

@@ -1,0 +1,145 @@
+"""Do two texts belong together? Each is read by itself, by the same layers, then compared.
+
+``pairs`` is generated and needs long range: in every document each of several speakers names a
+topic once, anywhere among the filler; the first token says which speaker counts, and two documents
+match if those topics are equal. The answer is read off the first vector, so what was named far away
+must be carried there. ``match:PATH`` reads pairs from the user's files.
+Differs from the Long Range Arena's document matching: that data may not be passed on.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from formwright.arch.frame import Frame, Match
+from formwright.errors import InputError
+from formwright.tasks.base import Task
+from formwright.tasks.batching import draw
+from formwright.tasks.cache import Ragged, Stored, cached
+from formwright.tasks.classify import (
+    SUFFIXES,
+    ClassifyOptions,
+    about_of,
+    open_table,
+    settings,
+    to_records,
+    with_splits,
+)
+from formwright.tasks.examples import About, Classification, Split, pool_of, stored_split
+from formwright.tasks.files import Sources, find_splits
+from formwright.tasks.records import Records, prepare
+from formwright.tasks.registry import Options, task
+
+_SEEDS = {"train": 21, "valid": 22, "test": 23}
+_HIDDEN = (128,)  # a plain sum of both vectors cannot say whether they are equal
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsOptions(Options):
+    """Tokens of a document at most, speakers, topics, and rows of each split."""
+
+    length: int = 128
+    speakers: int = 4
+    topics: int = 4
+    filler: int = 16
+    train: int = 20_000
+    valid: int = 1_000
+    test: int = 1_000
+
+
+@task("pairs", "do two generated documents match? needs long range", PairsOptions)
+def pairs(name: str, options: PairsOptions) -> Task:
+    """Generated pairs of documents."""
+    if options.length < 8 * options.speakers or min(options.speakers, options.topics) < 2:
+        raise InputError("pairs needs 2 or more speakers and topics, and length >= 8 x speakers.")
+    if min(options.train, options.valid, options.test) < 1 or options.filler < 1:
+        raise InputError("pairs needs at least one row in every split, and one filler symbol.")
+    vocab = 1 + options.speakers * (1 + options.topics) + options.filler
+    frame = Frame(vocab, options.length, Match(2, pool="first", hidden=_HIDDEN))
+    splits = {split: _Lazy(options, split) for split in _SEEDS}
+    about = About(tokenizer="symbols", split="generated; each split from a seed of its own")
+    return Classification(name, frame, "accuracy", splits, about, ["different", "same"])
+
+
+@dataclass(frozen=True)
+class _Lazy:
+    options: PairsOptions
+    split: str
+
+    def __call__(self) -> Split:
+        return make_pairs(self.options, getattr(self.options, self.split), _SEEDS[self.split])
+
+
+def make_pairs(options: PairsOptions, rows: int, seed: int) -> Split:
+    """Pairs, half of which match. Both documents of a pair have the same length.
+
+    Symbols: 0 padding; then one for each speaker (who counts), one for each topic of each
+    speaker, and the filler.
+    """
+    random = draw(seed)
+    same = random.permutation(np.arange(rows) % 2)
+    topic = random.integers(options.topics, size=rows)
+    moved = (topic + random.integers(1, options.topics, size=rows)) % options.topics
+    shortest = max(8 * options.speakers, options.length * 9 // 10)
+    lengths = random.integers(shortest, options.length + 1, size=rows)
+    first = _documents(random, options, topic, lengths)
+    second = _documents(random, options, np.where(same == 1, topic, moved), lengths)
+    return Split({"tokens": first, "other": second}, same.astype(np.int64))
+
+
+def _documents(
+    random: np.random.Generator, options: PairsOptions, topic: np.ndarray, lengths: np.ndarray
+) -> Ragged:
+    rows, speakers = len(topic), options.speakers
+    named_0 = 1 + speakers
+    filler_0 = named_0 + speakers * options.topics
+    named = random.integers(options.topics, size=(rows, speakers))
+    counts = random.integers(speakers, size=rows)
+    named[np.arange(rows), counts] = topic
+    text = random.integers(filler_0, filler_0 + options.filler, size=(rows, options.length))
+    text[:, 0] = 1 + counts
+    # every speaker has a stretch of their own, in random order, so that none is overwritten
+    stretch = (lengths - 1) // speakers
+    order = random.permuted(np.tile(np.arange(speakers), (rows, 1)), axis=1)
+    inside = (random.random((rows, speakers)) * stretch[:, None]).astype(np.int64)
+    place = 1 + order * stretch[:, None] + inside
+    text[np.arange(rows)[:, None], place] = named_0 + np.arange(speakers) * options.topics + named
+    kept = np.arange(options.length) < lengths[:, None]
+    return Ragged(text[kept].astype(np.uint16), np.concatenate(([0], np.cumsum(lengths))))
+
+
+@task(
+    "match",
+    "do two texts belong together? csv, tsv, jsonl with two text columns",
+    ClassifyOptions,
+    "PATH",
+)
+def match(path: str, name: str, options: ClassifyOptions) -> Task:
+    """Pairs from the user's files."""
+    sources = find_splits(Path(path).expanduser(), SUFFIXES, options.valid, options.test)
+    stored = cached(
+        "match",
+        settings(options) | {"sources": sources.digest},
+        lambda: prepare(_records(sources, options), options, pair=True),
+    )
+    return match_from_stored(name, stored, options, sources.words)
+
+
+def match_from_stored(name: str, stored: Stored, options: ClassifyOptions, words: str) -> Task:
+    """The task on prepared pairs."""
+    meta = stored.meta
+    labels: list[str] = meta["labels"]
+    head = Match(max(1, len(labels)), pool=pool_of(options.pool), hidden=_HIDDEN)
+    frame = Frame(meta["vocab"], meta["length"], head)
+    metric = options.metric or ("accuracy" if labels else "spearman")
+    splits = {s: stored_split(stored, s, ("tokens", "other")) for s in meta["splits"]}
+    return Classification(name, frame, metric, splits, about_of(meta, words), labels)
+
+
+def _records(sources: Sources, options: ClassifyOptions) -> Records:
+    known = {
+        split: to_records(open_table(path, options), options, pair=True)
+        for split, path in sources.paths.items()
+    }
+    return with_splits(known, options)

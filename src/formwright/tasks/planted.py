@@ -1,0 +1,103 @@
+"""Tiny generated tasks whose secret is known, to test whether a search finds what solves them.
+
+``planted-far``: the class is the token at a fixed far place; only long range reaches it.
+``planted-near``: the class is the most frequent of the first tokens; a short range is enough.
+``planted-tag``: a token's tag is the sum of it and the one before it, modulo the tags.
+All read the answer off the first vector (or off each), so pooling does not give the secret away.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formwright.arch.frame import Classify, Frame, Tag
+from formwright.errors import InputError
+from formwright.tasks.base import Task
+from formwright.tasks.batching import draw
+from formwright.tasks.cache import Ragged
+from formwright.tasks.examples import About, Classification, Split
+from formwright.tasks.registry import Options, task
+from formwright.tasks.tag import Tagging
+
+_SEEDS = {"train": 11, "valid": 12, "test": 13}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedOptions(Options):
+    """Sizes; ``offset`` is the far place, ``block`` the number of first tokens that count."""
+
+    length: int = 32
+    symbols: int = 4
+    offset: int = 24
+    block: int = 7
+    train: int = 4_000
+    valid: int = 500
+    test: int = 500
+
+
+@task("planted-far", "the class is the token at a fixed far place", PlantedOptions)
+def far(name: str, options: PlantedOptions) -> Task:
+    """The token at ``offset`` is the class."""
+    _check(options, options.offset)
+    return _classes(name, options, lambda tokens: tokens[:, options.offset])
+
+
+@task("planted-near", "the class is the most frequent of the first tokens", PlantedOptions)
+def near(name: str, options: PlantedOptions) -> Task:
+    """The most frequent of the first ``block`` tokens is the class; the smallest one of equals."""
+    _check(options, options.block - 1)
+
+    def commonest(tokens: np.ndarray) -> np.ndarray:
+        counts = [(tokens[:, : options.block] == s).sum(axis=1) for s in range(options.symbols)]
+        return np.stack(counts, axis=1).argmax(axis=1)
+
+    return _classes(name, options, commonest)
+
+
+@task("planted-tag", "each tag is the sum of a token and the one before it", PlantedOptions)
+def tags(name: str, options: PlantedOptions) -> Task:
+    """Tag i is (token i + token i-1) modulo the number of symbols; token -1 is 0."""
+    _check(options, 0)
+    splits = {}
+    for split in _SEEDS:
+        tokens = _tokens(options, split)
+        before = np.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
+        found = (tokens + before) % options.symbols
+        splits[split] = Split({"tokens": _rows(tokens + 1)}, _rows(found + 1))
+    frame = Frame(options.symbols + 1, options.length, Tag(options.symbols))
+    names = [str(symbol) for symbol in range(options.symbols)]
+    return Tagging(name, frame, "accuracy", splits, _about(), names)
+
+
+def _classes(name: str, options: PlantedOptions, label: object) -> Task:
+    assert callable(label)
+    splits = {}
+    for split in _SEEDS:
+        tokens = _tokens(options, split)
+        splits[split] = Split({"tokens": _rows(tokens + 1)}, label(tokens).astype(np.int64))
+    frame = Frame(options.symbols + 1, options.length, Classify(options.symbols, pool="first"))
+    names = [str(symbol) for symbol in range(options.symbols)]
+    return Classification(name, frame, "accuracy", splits, _about(), names)
+
+
+def _tokens(options: PlantedOptions, split: str) -> np.ndarray:
+    shape = (getattr(options, split), options.length)
+    return draw(_SEEDS[split]).integers(options.symbols, size=shape)
+
+
+def _rows(matrix: np.ndarray) -> Ragged:
+    return Ragged(matrix.reshape(-1), np.arange(len(matrix) + 1) * matrix.shape[1])
+
+
+def _about() -> About:
+    return About(tokenizer="symbols", split="generated; each split from a seed of its own")
+
+
+def _check(options: PlantedOptions, last: int) -> None:
+    if options.symbols < 2 or not 0 <= last < options.length:
+        raise InputError(
+            f"A planted task needs at least 2 symbols and a length above {last}; "
+            f"this one has {options.symbols} symbols and length {options.length}."
+        )
+    if min(options.train, options.valid, options.test) < 1:
+        raise InputError("A planted task needs at least one row in every split.")

@@ -1,0 +1,312 @@
+"""Where in a text is the answer to a question? SQuAD files, or jsonl rows with the same fields.
+
+Paper: Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250
+A model reads the question, a separator and the text. What does not fit is cut from the end of the
+text; training leaves questions out whose answer was cut away, measuring counts them as they come.
+A question without an answer (SQuAD 2) points at the first token.
+
+b batch, n token
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from formwright.arch.frame import Frame
+from formwright.arch.frame import Span as SpanHead
+from formwright.errors import InputError
+from formwright.tasks import metrics
+from formwright.tasks.base import IGNORED, Batch, Task
+from formwright.tasks.cache import Stored, cached, small_dtype
+from formwright.tasks.classify import about_of
+from formwright.tasks.examples import ExampleTask, Split, stored_split
+from formwright.tasks.files import (
+    Sources,
+    fill_splits,
+    find_splits,
+    read_json,
+    read_table,
+    suffix_of,
+)
+from formwright.tasks.records import longest_of
+from formwright.tasks.registry import Options, task
+from formwright.tasks.text import Spans, Tokenizer, fingerprint, make_tokenizer
+
+_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_LONGEST_ANSWER = 30  # tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanOptions(Options):
+    """How text is read."""
+
+    tokenizer: str = "words"
+    length: int | None = None
+    valid: str | None = None
+    test: str | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a text; no answers when the text holds none."""
+
+    question: str
+    context: str
+    answers: tuple[str, ...]
+    start: int  # character where the first answer begins
+    where: str
+
+
+Questions = dict[str, list[Question]]
+
+
+@task("span", "where the answer to a question stands: SQuAD json, jsonl", SpanOptions, "PATH")
+def span(path: str, name: str, options: SpanOptions) -> Task:
+    """Questions from the user's files."""
+    sources = find_splits(Path(path).expanduser(), _SUFFIXES, options.valid, options.test)
+    known = settings(options) | {"sources": sources.digest}
+    stored = cached("span", known, lambda: prepare(_read(sources), options))
+    return from_stored(name, stored, sources.words)
+
+
+def settings(options: SpanOptions) -> dict[str, Any]:
+    """What of the options decides the prepared data."""
+    return {
+        "version": 1,
+        "tokenizer": options.tokenizer,
+        "files": fingerprint(options.tokenizer),
+        "length": options.length,
+    }
+
+
+def from_stored(name: str, stored: Stored, words: str) -> Task:
+    """The task on prepared data."""
+    meta = stored.meta
+    frame = Frame(meta["vocab"], meta["length"], SpanHead())
+    splits = {split: stored_split(stored, split) for split in meta["splits"]}
+    return SpanTask(name, frame, "f1", splits, about_of(meta, words))
+
+
+class SpanTask(ExampleTask):
+    """Targets (b, 2): the first and the last token of the answer, -100 where it was cut away."""
+
+    def _targets(self, data: Split, rows: np.ndarray) -> tuple[Tensor, int]:
+        found = np.asarray(data.targets)[rows]
+        return torch.from_numpy(np.array(found)), int((found[:, 0] != IGNORED).sum())
+
+    def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
+        total = sum(
+            F.cross_entropy(
+                answers[..., side].float(),
+                batch.targets[:, side],
+                ignore_index=IGNORED,
+                reduction="sum",
+            )
+            for side in (0, 1)
+        )
+        assert isinstance(total, Tensor)
+        return total / (2 * max(1, batch.count))
+
+    def _read(self, answers: Tensor, batch: Batch) -> np.ndarray:
+        """The best beginning and end (b, 2): in the text, in order, not too far apart."""
+        segments = batch.inputs["segments"].bool()
+        none = torch.zeros_like(segments)
+        none[:, 0] = True  # the first token says that there is no answer
+        scores = answers.float().masked_fill(~(segments | none).unsqueeze(-1), float("-inf"))
+        start, end = scores[..., 0], scores[..., 1]
+        n = start.shape[1]
+        both = start.unsqueeze(2) + end.unsqueeze(1)  # (b, n, n)
+        places = torch.arange(n, device=both.device)
+        far = places[None, :] - places[:, None]
+        allowed = (far >= 0) & (far < _LONGEST_ANSWER)
+        allowed[0, 1:] = False  # no answer is one token long
+        best = both.masked_fill(~allowed, float("-inf")).flatten(1).argmax(dim=1)
+        return torch.stack((best // n, best % n), dim=1).cpu().numpy()
+
+    def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
+        exact, overlap = [], []
+        for found, batch in pairs:
+            assert batch.rows is not None
+            for row, (first, last) in zip(batch.rows, found, strict=True):
+                ours = self.answer(data, int(row), int(first), int(last))
+                wanted = json.loads(data.texts["answers"].text(int(row))) or [""]
+                exact.append(metrics.span_exact(ours, wanted))
+                overlap.append(metrics.span_f1(ours, wanted))
+        return {"exact": float(np.mean(exact)), "f1": float(np.mean(overlap))}
+
+    def answer(self, data: Split, row: int, first: int, last: int) -> str:
+        """The words from one token to another."""
+        assert data.firsts is not None
+        begins = int(data.firsts[row])
+        starts, ends = data.texts["starts"][row], data.texts["ends"][row]
+        if first < begins or last - begins >= len(ends):
+            return ""
+        return data.texts["context"].text(row)[starts[first - begins] : ends[last - begins]]
+
+
+# --- reading ----------------------------------------------------------------------------
+
+
+def _read(sources: Sources) -> Questions:
+    return with_splits({split: read_questions(path) for split, path in sources.paths.items()})
+
+
+def with_splits(known: Questions) -> Questions:
+    """Cut from the training questions what is missing; questions about one text stay together."""
+    return fill_splits(known, lambda question: question.context)
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a SQuAD file, or of rows with context, question and answers."""
+    document = read_json(path) if suffix_of(path) == ".json" else None
+    if isinstance(document, dict) and isinstance(document.get("data"), list):
+        rows = list(_flattened(document["data"], path))
+    else:
+        rows = read_table(path).rows
+    return [question_of(row, f"row {n} of {path.name}") for n, row in enumerate(rows, 1)]
+
+
+def _flattened(articles: list[Any], path: Path) -> Any:
+    try:
+        for article in articles:
+            for paragraph in article["paragraphs"]:
+                for row in paragraph["qas"]:
+                    yield {"context": paragraph["context"], **row}
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{path.name} is not in the form of SQuAD: data, paragraphs, context, qas, question "
+            f"and answers are needed ({error})."
+        ) from None
+
+
+def question_of(row: dict[str, Any], where: str) -> Question:
+    """A question from a row, whichever way its answers are written."""
+    for name in ("context", "question"):
+        if not str(row.get(name) or "").strip():
+            raise InputError(f"{where} has no {name}.")
+    answers = row.get("answers", row.get("answer"))
+    texts: list[Any]
+    starts: list[Any]
+    if isinstance(answers, dict):
+        texts, starts = list(answers.get("text", ())), list(answers.get("answer_start", ()))
+    elif isinstance(answers, list) and all(isinstance(one, dict) for one in answers):
+        texts = [one.get("text") for one in answers]
+        starts = [one.get("answer_start") for one in answers]
+    elif isinstance(answers, str):
+        texts, starts = [answers], [row.get("answer_start")]
+    elif isinstance(answers, list):
+        texts, starts = answers, [row.get("answer_start")]
+    else:
+        raise InputError(f"{where} has no answers.")
+    context = str(row["context"])
+    if not texts:
+        return Question(str(row["question"]), context, (), 0, where)
+    start = _begin(context, str(texts[0]), starts[0] if starts else None, where)
+    return Question(str(row["question"]), context, tuple(map(str, texts)), start, where)
+
+
+def _begin(context: str, answer: str, start: Any, where: str) -> int:
+    if not answer.strip():
+        raise InputError(f"{where} has an empty answer.")
+    if isinstance(start, int) and context[start : start + len(answer)] == answer:
+        return start
+    found = context.find(answer)
+    if found < 0:
+        raise InputError(f"{where}: the answer {answer!r} does not stand in its context.")
+    return found
+
+
+# --- preparing --------------------------------------------------------------------------
+
+
+def prepare(questions: Questions, options: SpanOptions) -> Stored:
+    """Tokens, answers and what is needed to turn tokens into words again."""
+    train = questions["train"]
+    texts = [text for q in train for text in (q.question, q.context)]
+    tokenizer = make_tokenizer(options.tokenizer, texts, ("pad", "separate"))
+    asked = {s: [tokenizer.encode(q.question) for q in part] for s, part in questions.items()}
+    told = {s: [tokenizer.encode_spans(q.context) for q in part] for s, part in questions.items()}
+    both = zip(asked["train"], told["train"], strict=True)
+    longest = longest_of((len(tokenizer.join(a, t[0])[0]) for a, t in both), options)
+    stored, truncated, lost = Stored(), {}, 0
+    for split, part in questions.items():
+        rows = [
+            _Row.of(tokenizer, *found, longest)
+            for found in zip(part, asked[split], told[split], strict=True)
+        ]
+        truncated[split] = sum(row.is_cut for row in rows)
+        if split == "train":
+            lost = sum(row.target[0] == IGNORED for row in rows)
+            rows = [row for row in rows if row.target[0] != IGNORED]
+        _keep(stored, split, rows, tokenizer.vocab)
+    stored.meta = {
+        "vocab": tokenizer.vocab,
+        "length": longest,
+        "tokenizer": tokenizer.spec,
+        "splits": list(questions),
+        "truncated": truncated,
+        "examples": [_example(q) for q in train[:3]],
+        "notes": [f"{lost} training questions whose answer was cut away are left out"]
+        if lost
+        else [],
+    }
+    return stored
+
+
+@dataclass(frozen=True)
+class _Row:
+    question: Question
+    tokens: list[int]
+    spans: Spans
+    begins: int
+    target: tuple[int, int]
+    is_cut: bool
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        question: Question,
+        asked: list[int],
+        told: tuple[list[int], Spans],
+        longest: int,
+    ) -> "_Row":
+        asked = asked[: max(1, longest // 2)]
+        numbers, spans = told
+        extra = len(tokenizer.join(asked, [])[0])
+        room = max(1, longest - extra)
+        tokens, begins = tokenizer.join(asked, numbers[:room])
+        target = (0, 0)
+        if question.answers:
+            low, high = question.start, question.start + len(question.answers[0])
+            inside = [at for at, (a, b) in enumerate(spans) if a < high and b > low]
+            cut_away = not inside or inside[-1] >= room
+            target = (IGNORED, IGNORED) if cut_away else (begins + inside[0], begins + inside[-1])
+        return cls(question, tokens, spans[:room], begins, target, len(numbers) > room)
+
+
+def _keep(stored: Stored, split: str, rows: list[_Row], vocab: int) -> None:
+    if not rows:
+        raise InputError(f"No question of {split} has its answer in what is read; raise length.")
+    stored.add(f"{split}/tokens", (row.tokens for row in rows), small_dtype(vocab))
+    stored.arrays[f"{split}/targets"] = np.array([row.target for row in rows], np.int64)
+    stored.arrays[f"{split}/firsts"] = np.array([row.begins for row in rows], np.int64)
+    place = np.dtype(np.int32)
+    stored.add(f"{split}/text-starts", ([a for a, _ in row.spans] for row in rows), place)
+    stored.add(f"{split}/text-ends", ([b for _, b in row.spans] for row in rows), place)
+    stored.add_texts(f"{split}/text-context", (row.question.context for row in rows))
+    stored.add_texts(f"{split}/text-answers", (json.dumps(row.question.answers) for row in rows))
+
+
+def _example(question: Question) -> dict[str, Any]:
+    return {
+        "question": question.question,
+        "context": question.context[:300],
+        "answer": question.answers[0] if question.answers else "",
+    }

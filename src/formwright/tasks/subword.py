@@ -1,0 +1,163 @@
+"""Subword tokenisers through the ``tokenizers`` library: trained here, or ready-made."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from formwright.errors import InputError
+from formwright.tasks.text import Spans, Tokenizer
+
+# How ready-made tokenisers spell the special symbols.
+_SPELLINGS = {
+    "pad": ("[PAD]", "<pad>", "<|pad|>"),
+    "unknown": ("[UNK]", "<unk>", "<|endoftext|>"),
+    "begin": ("[CLS]", "<s>", "<bos>", "<|startoftext|>", "<|endoftext|>"),
+    "end": ("[SEP]", "</s>", "<eos>", "<|endoftext|>"),
+    "separate": ("[SEP]", "</s>", "<sep>", "<|endoftext|>"),
+    "mask": ("[MASK]", "<mask>"),
+}
+_FILES = ("tokenizer.json", "vocab.json", "merges.txt", "vocab.txt")
+_LARGEST = 200_000_000  # bytes of a tokeniser file
+
+
+def library(spec: str) -> Any:
+    """The ``tokenizers`` library, or how to get it."""
+    try:
+        import tokenizers  # noqa: PLC0415  # optional
+    except ImportError:
+        raise InputError(
+            f"The tokenizer {spec!r} needs the tokenizers library. "
+            "Install it with: pip install 'formwright[data]'"
+        ) from None
+    return tokenizers
+
+
+class Subwords(Tokenizer):
+    """A tokeniser of the ``tokenizers`` library."""
+
+    def __init__(self, spec: str, inner: Any, specials: Sequence[str], *, ours: bool) -> None:
+        inner.no_padding()
+        inner.no_truncation()
+        self.spec, self.inner, self.ours = spec, inner, ours
+        self.vocab = inner.get_vocab_size()
+        self.specials = {}
+        for name in specials:
+            spelling = (f"<{name}>",) if ours else _SPELLINGS[name]
+            found = [inner.token_to_id(word) for word in spelling]
+            known = [number for number in found if number is not None]
+            # what a ready-made tokeniser lacks is put behind its vocabulary
+            self.specials[name] = known[0] if known else self.vocab
+            self.vocab += not known
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.inner.encode(text, add_special_tokens=False).ids)
+
+    def encode_spans(self, text: str) -> tuple[list[int], Spans]:
+        found = self.inner.encode(text, add_special_tokens=False)
+        return list(found.ids), list(found.offsets)
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        special = set(self.specials.values())
+        return str(self.inner.decode([n for n in numbers if n not in special]))
+
+    def join(self, first: Sequence[int], second: Sequence[int] | None) -> tuple[list[int], int]:
+        cls, sep = (self.inner.token_to_id(word) for word in ("[CLS]", "[SEP]"))
+        if self.ours or cls is None or sep is None:
+            return super().join(first, second)
+        behind = () if second is None else (*second, sep)
+        return [cls, *first, sep, *behind], len(first) + 2  # as BERT reads
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "kind": "subwords",
+            "spec": self.spec,
+            "json": self.inner.to_str(),
+            "specials": list(self.specials),
+            "ours": self.ours,
+        }
+
+
+def restore(state: Any) -> Subwords:
+    """A tokeniser from its ``state``."""
+    inner = library(state["spec"]).Tokenizer.from_str(state["json"])
+    return Subwords(state["spec"], inner, state["specials"], ours=state["ours"])
+
+
+def train(kind: str, size: int, texts: Iterable[str], specials: Sequence[str]) -> Subwords:
+    """Learn byte-level BPE (as GPT-2) or WordPiece (as BERT, lower case) from texts."""
+    spec = f"{kind}:{size}"
+    tk = library(spec)
+    names = [f"<{name}>" for name in specials]
+    if kind == "bpe":
+        inner = tk.Tokenizer(tk.models.BPE())
+        inner.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        inner.decoder = tk.decoders.ByteLevel()
+        trainer = tk.trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=names,
+            initial_alphabet=sorted(tk.pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        )
+    else:
+        specials = [*specials, *(() if "unknown" in specials else ("unknown",))]
+        inner = tk.Tokenizer(tk.models.WordPiece(unk_token="<unknown>"))
+        inner.normalizer = tk.normalizers.BertNormalizer(lowercase=True)
+        inner.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
+        inner.decoder = tk.decoders.WordPiece()
+        trainer = tk.trainers.WordPieceTrainer(
+            vocab_size=size,
+            special_tokens=[f"<{name}>" for name in specials],
+            show_progress=False,
+        )
+    inner.train_from_iterator(texts, trainer)
+    return Subwords(spec, inner, specials, ours=True)
+
+
+def from_path(spec: str, specials: Sequence[str]) -> Subwords:
+    """A ready-made tokeniser: a tokenizer.json, or a folder that holds one (or BERT's vocab.txt,
+    or GPT-2's vocab.json and merges.txt)."""
+    tk = library(spec)
+    files = _files(spec)
+    names = {path.name: str(path) for path in files}
+    try:
+        if "merges.txt" in names and "vocab.json" in names and "tokenizer.json" not in names:
+            inner = tk.Tokenizer(tk.models.BPE.from_file(names["vocab.json"], names["merges.txt"]))
+            inner.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+            inner.decoder = tk.decoders.ByteLevel()
+        elif "vocab.txt" in names and "tokenizer.json" not in names:
+            model = tk.models.WordPiece.from_file(names["vocab.txt"], unk_token="[UNK]")
+            inner = tk.Tokenizer(model)
+            inner.normalizer = tk.normalizers.BertNormalizer(lowercase="uncased" in spec.lower())
+            inner.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
+            inner.decoder = tk.decoders.WordPiece()
+        else:
+            inner = tk.Tokenizer.from_str(files[0].read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises bare Exception for every kind of bad file
+        raise InputError(f"{spec} cannot be read as a tokenizer: {error}") from None
+    return Subwords(spec, inner, specials, ours=False)
+
+
+def fingerprint(spec: str) -> str:
+    """The library's version for trained tokenisers, the content of the files for ready-made."""
+    if spec.partition(":")[0] in ("bpe", "wordpiece"):
+        return f"tokenizers {library(spec).__version__}"
+    content = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in _files(spec)]
+    return json.dumps(content)
+
+
+def _files(spec: str) -> list[Path]:
+    path = Path(spec).expanduser()
+    files = [path] if path.is_file() else [path / name for name in _FILES]
+    found = [file for file in files if file.is_file()]
+    if not found:
+        raise InputError(
+            f"No tokenizer is called {spec!r}, and no folder or file of that name holds one. "
+            "Use bytes, chars, words, words:N, spaces, bpe:N, wordpiece:N, or the path of a "
+            "tokenizer.json."
+        )
+    for file in found:
+        if file.stat().st_size > _LARGEST:
+            raise InputError(f"{file} is larger than {_LARGEST:,} bytes; that is no tokenizer.")
+    return found
