@@ -21,7 +21,6 @@ from formwright.arch import (
     Stack,
     Step,
     arch_id,
-    formulas,
     from_json,
     notation,
     parse,
@@ -35,9 +34,18 @@ from formwright.arch.components import (
     shares,
 )
 from formwright.arch.connector import layerings, unrolled
-from formwright.arch.formula import tidied
-from formwright.arch.formula_steps import Value, result_of
-from formwright.arch.formulas import cosine, euclidean, expression, formula, paths, scale, softmax
+from formwright.arch.graph import formulas
+from formwright.arch.graph.formula import tidied
+from formwright.arch.graph.formula_steps import Value, result_of
+from formwright.arch.graph.formulas import (
+    cosine,
+    euclidean,
+    expression,
+    formula,
+    paths,
+    scale,
+    softmax,
+)
 from formwright.arch.layer import Layer
 from formwright.cost import count
 from formwright.errors import NotationError, ShapeError

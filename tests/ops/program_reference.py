@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from formwright.arch import Instruction, Layer, Program, Site
-from formwright.arch.instruction import kernel_of
+from formwright.arch.graph.instruction import kernel_of
 from formwright.ops import Builder
 from formwright.ops.program import ProgramOp, weight_name
 

@@ -40,9 +40,9 @@ from formwright.arch import (
     Rotary,
     Site,
     Stack,
-    genes,
 )
-from formwright.arch.cell import simplest
+from formwright.arch.graph import genes
+from formwright.arch.graph.cell import simplest
 from formwright.arch.layer import ActivationKind
 from formwright.cost import count
 from formwright.errors import ShapeError, SpecError

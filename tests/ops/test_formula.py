@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from formwright.arch import Formula, Load, Site, Step, formulas
-from formwright.arch.formula import tidied
-from formwright.arch.formulas import cosine, euclidean, formula, paths, scale, softmax
+from formwright.arch import Formula, Load, Site, Step
+from formwright.arch.graph import formulas
+from formwright.arch.graph.formula import tidied
+from formwright.arch.graph.formulas import cosine, euclidean, formula, paths, scale, softmax
 from formwright.errors import ShapeError, SpecError
 from formwright.ops import Builder, Context, Past
 from formwright.ops.formula import FormulaOp

@@ -30,7 +30,7 @@ from formwright.arch import (
     primer_program,
     transformer_program,
 )
-from formwright.arch.programs import NORM
+from formwright.arch.graph.programs import NORM
 from formwright.ops import Context, Past
 from formwright.ops.feedforward.activation import squared_relu
 from formwright.testing import OperatorTestCase

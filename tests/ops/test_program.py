@@ -27,7 +27,7 @@ from formwright.arch import (
     primer_program,
 )
 from formwright.arch.architecture import Architecture
-from formwright.arch.instruction import BINARY, LEARNED, UNARY, WITH_CONSTANT, Word
+from formwright.arch.graph.instruction import BINARY, LEARNED, UNARY, WITH_CONSTANT, Word
 from formwright.errors import ShapeError, SpecError
 from formwright.model import build
 from formwright.ops import Context, Past

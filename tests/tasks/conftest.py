@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -57,7 +58,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     pairs = [
         {"text_a": a, "text_b": b, "label": str(i % 2)}
-        for i, ((a, _), (b, _)) in enumerate(zip(rows, rows[1:], strict=False))
+        for i, ((a, _), (b, _)) in enumerate(pairwise(rows))
     ]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
     scores = "text\tscore\n" + "".join(f"{t}\t{len(t) / 7}\n" for t, _ in rows)

@@ -2,7 +2,6 @@
 
 from formwright.arch.architecture import Architecture, Backbone, Decoder, Encoder, Seq2Seq
 from formwright.arch.attention import Attention
-from formwright.arch.cell import Block, Branch, Cell, Dead
 from formwright.arch.codec import arch_id, canonical, from_json, to_json
 from formwright.arch.connector import Connected
 from formwright.arch.conv import (
@@ -14,8 +13,6 @@ from formwright.arch.conv import (
     SeparableConv,
 )
 from formwright.arch.diff import Change, diff
-from formwright.arch.formula import Formula
-from formwright.arch.formula_steps import Step
 from formwright.arch.frame import (
     Classify,
     Embedding,
@@ -28,7 +25,12 @@ from formwright.arch.frame import (
     Span,
     Tag,
 )
-from formwright.arch.instruction import Instruction
+from formwright.arch.graph.cell import Block, Branch, Cell, Dead
+from formwright.arch.graph.formula import Formula
+from formwright.arch.graph.formula_steps import Step
+from formwright.arch.graph.instruction import Instruction
+from formwright.arch.graph.program import Program, Subprogram
+from formwright.arch.graph.programs import primer_ez_program, primer_program, transformer_program
 from formwright.arch.layer import (
     GLU,
     Activation,
@@ -67,8 +69,6 @@ from formwright.arch.position import (
     Sinusoid,
     T5Buckets,
 )
-from formwright.arch.program import Program, Subprogram
-from formwright.arch.programs import primer_ez_program, primer_program, transformer_program
 from formwright.arch.reader import parse
 from formwright.arch.site import Count, Load, Site
 from formwright.arch.style import Style, style, style_names

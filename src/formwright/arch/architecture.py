@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from formwright.arch.attention import Attention
-from formwright.arch.cell import Cell
 from formwright.arch.frame import Embedding, Frame, Match
+from formwright.arch.graph.cell import Cell
 from formwright.arch.layer import Layer, LayerNorm, Norm, Stack
 from formwright.arch.node import Node, Positive, node
 from formwright.arch.position import Position, Sinusoid

@@ -10,13 +10,13 @@ from typing import Any
 
 from formwright.arch.architecture import Architecture
 from formwright.arch.attention import Attention
-from formwright.arch.cell import Cell, simplest
 from formwright.arch.connector import Connected, unrolled
-from formwright.arch.formula import Formula, tidied
+from formwright.arch.graph.cell import Cell, simplest
+from formwright.arch.graph.formula import Formula, tidied
+from formwright.arch.graph.program import Program
+from formwright.arch.graph.tidy_program import tidy_program
 from formwright.arch.layer import FeedForward, Identity, Residual, Stack
 from formwright.arch.node import Node, field_types, node_class
-from formwright.arch.program import Program
-from formwright.arch.tidy_program import tidy_program
 from formwright.errors import FormatError, SpecError
 
 FORMAT_VERSION = 1  # raised on any change that an older reader could not load

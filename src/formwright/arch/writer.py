@@ -13,10 +13,10 @@ from typing import Any
 
 from formwright.arch.architecture import Architecture
 from formwright.arch.attention import Attention
-from formwright.arch.cell import Cell
 from formwright.arch.connector import Connected
 from formwright.arch.conv import Convolution
-from formwright.arch.formula import Formula
+from formwright.arch.graph.cell import Cell
+from formwright.arch.graph.formula import Formula
 from formwright.arch.layer import GLU, FeedForward, Identity, Layer, Linear, Norm, Parallel, Stack
 from formwright.arch.node import Node, field_default, field_types
 

@@ -16,10 +16,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, fx, nn
 
-from formwright.arch.instruction import CONVOLUTIONS, DEPTHWISE, LEARNED, REDUCTIONS, WITH_CONSTANT
-from formwright.arch.program import Program
+from formwright.arch.graph.instruction import (
+    CONVOLUTIONS,
+    DEPTHWISE,
+    LEARNED,
+    REDUCTIONS,
+    WITH_CONSTANT,
+)
+from formwright.arch.graph.program import Program
+from formwright.arch.graph.straightline import Step, StraightLine
 from formwright.arch.site import Site
-from formwright.arch.straightline import Step, StraightLine
 from formwright.errors import SpecError
 from formwright.ops.base import Builder, Context, Operator, operator
 from formwright.ops.primitive import functions

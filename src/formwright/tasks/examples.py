@@ -4,10 +4,10 @@ b batch, n token, c class
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -63,7 +63,14 @@ class Split:
         return np.stack(found, axis=1)
 
 
-Lazy = Split | Callable[[], Split]
+class Generator(Sized, Protocol):
+    """A split that is made when it is needed; how many rows it will have is known before."""
+
+    def __call__(self) -> Split:
+        """Make it."""
+
+
+Lazy = Split | Generator
 
 
 @dataclass
@@ -92,6 +99,8 @@ class ExampleTask(Task):
         self.name, self.frame, self.metric = name, frame, metric
         self.about, self.pad = about, pad
         self._splits = dict(splits)
+        # generating a large training split takes a while: descriptions then look at another
+        self._shown = "train" if isinstance(self._splits["train"], Split) else "valid"
 
     def split(self, name: str) -> Split:
         """The examples of a split, made when they are first asked for."""
@@ -193,12 +202,12 @@ class ExampleTask(Task):
         return isinstance(any_split, Split) and any_split.firsts is not None
 
     def describe(self) -> dict[str, Any]:
-        data = {name: self.split(name) for name in self._splits}
-        lengths = next(iter(data.values())).lengths
+        lengths = self.split(self._shown).lengths
+        generated = "labels and lengths are those of the validation rows"
         return {
             "name": self.name,
             "metric": self.metric,
-            "rows": {name: len(split) for name, split in data.items()},
+            "rows": {name: len(split) for name, split in self._splits.items()},
             "labels": self._label_summary(),
             "lengths": length_summary(lengths.max(axis=1)),
             "examples": self.about.examples or self._examples(),
@@ -207,7 +216,7 @@ class ExampleTask(Task):
             "tokenizer": self.about.tokenizer,
             "split": self.about.split,
             "truncated": self.about.truncated,
-            "notes": self.about.notes,
+            "notes": [*self.about.notes, *([generated] if self._shown == "valid" else [])],
         }
 
     def _label_summary(self) -> Any:
@@ -215,7 +224,7 @@ class ExampleTask(Task):
 
     def _examples(self) -> list[dict[str, Any]]:
         """The first rows, as symbols; kinds that can show more do."""
-        data = self.split("valid")
+        data = self.split(self._shown)
         return [
             {name: " ".join(map(str, column[row])) for name, column in data.columns.items()}
             | {"label": self._shown_target(data, row)}
@@ -293,7 +302,7 @@ class Classification(ExampleTask):
         return result | ({"f1": metrics.binary_f1(found, wanted)} if classes == 2 else {})
 
     def _label_summary(self) -> Any:
-        values = np.asarray(self.split("train").targets)
+        values = np.asarray(self.split(self._shown).targets)
         if not self.labels:
             spread = (values.min(), values.mean(), values.max())
             return dict(zip(("min", "mean", "max"), map(float, spread), strict=True))

@@ -81,8 +81,8 @@ class Sources:
 
     @property
     def digest(self) -> dict[str, str]:
-        """What the files hold; folders by all files in them."""
-        return {split: _digest(path) for split, path in self.paths.items()}
+        """What the files hold, and how they are read; folders by all files in them."""
+        return {s: f"{suffix_of(path)} {_digest(path)}" for s, path in self.paths.items()}
 
     @property
     def words(self) -> str:

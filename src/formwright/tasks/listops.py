@@ -232,6 +232,9 @@ class _Lazy:
     options: ListOpsOptions
     split: str
 
+    def __len__(self) -> int:
+        return int(getattr(self.options, self.split))
+
     def __call__(self) -> Split:
         settings = {
             field: getattr(self.options, field)

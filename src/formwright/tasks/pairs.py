@@ -67,6 +67,9 @@ class _Lazy:
     options: PairsOptions
     split: str
 
+    def __len__(self) -> int:
+        return int(getattr(self.options, self.split))
+
     def __call__(self) -> Split:
         return make_pairs(self.options, getattr(self.options, self.split), _SEEDS[self.split])
 
@@ -79,7 +82,11 @@ def make_pairs(options: PairsOptions, rows: int, seed: int) -> Split:
     """
     random = draw(seed)
     same = random.permutation(np.arange(rows) % 2)
-    topic = random.integers(options.topics, size=rows)
+    # Pairs that match favour late topics, the others early ones: one document alone then tells a
+    # little, without which learning hardly ever gets started.
+    late = np.arange(1, options.topics + 1)
+    drawn = [random.choice(options.topics, rows, p=w / w.sum()) for w in (late[::-1], late)]
+    topic = np.where(same == 1, drawn[1], drawn[0])
     moved = (topic + random.integers(1, options.topics, size=rows)) % options.topics
     shortest = max(8 * options.speakers, options.length * 9 // 10)
     lengths = random.integers(shortest, options.length + 1, size=rows)

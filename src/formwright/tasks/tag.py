@@ -118,7 +118,7 @@ class Tagging(ExampleTask):
         }
 
     def _label_summary(self) -> Any:
-        targets = self.split("train").targets
+        targets = self.split(self._shown).targets
         assert isinstance(targets, Ragged)
         counts = np.bincount(targets.values, minlength=len(self.labels) + 1)[1:]
         return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}

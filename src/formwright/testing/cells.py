@@ -22,8 +22,8 @@ from formwright.arch import (
     Site,
     Stack,
 )
-from formwright.arch.cell import Dead
-from formwright.arch.genes import Vocabulary, decoder_vocabulary, encoder_vocabulary
+from formwright.arch.graph.cell import Dead
+from formwright.arch.graph.genes import Vocabulary, decoder_vocabulary, encoder_vocabulary
 from formwright.arch.layer import Layer
 from formwright.errors import ShapeError
 

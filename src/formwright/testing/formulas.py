@@ -4,9 +4,9 @@ from itertools import product
 from random import Random
 from typing import get_args
 
-from formwright.arch.formula import Formula
-from formwright.arch.formula_plan import alive
-from formwright.arch.formula_steps import (
+from formwright.arch.graph.formula import Formula
+from formwright.arch.graph.formula_plan import alive
+from formwright.arch.graph.formula_steps import (
     OPERANDS,
     PROJECTED,
     OpWord,

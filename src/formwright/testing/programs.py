@@ -7,10 +7,10 @@ from collections.abc import Callable
 from random import Random
 from typing import get_args
 
-from formwright.arch.instruction import BRANCHES, RELATIVE_DIMS, Instruction, Word
-from formwright.arch.program import Program, Subprogram
-from formwright.arch.programs import primer_ez_program, primer_program, transformer_program
-from formwright.arch.unfold import straight_line
+from formwright.arch.graph.instruction import BRANCHES, RELATIVE_DIMS, Instruction, Word
+from formwright.arch.graph.program import Program, Subprogram
+from formwright.arch.graph.programs import primer_ez_program, primer_program, transformer_program
+from formwright.arch.graph.unfold import straight_line
 from formwright.errors import ShapeError
 
 _TRIES = 30

@@ -16,9 +16,9 @@ from formwright.arch import (
     LightConv,
     Linear,
     Stack,
-    formulas,
     style,
 )
+from formwright.arch.graph import formulas
 from formwright.zoo.registry import Paper, published
 
 AUTOBERT_ZERO = Paper(

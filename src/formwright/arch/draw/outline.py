@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from formwright.arch.architecture import Architecture, Encoder
-from formwright.arch.cell import Cell, PlacedBlock
 from formwright.arch.draw.words import (
     embedding_words,
     head_words,
@@ -18,6 +17,7 @@ from formwright.arch.draw.words import (
     position_words,
     words,
 )
+from formwright.arch.graph.cell import Cell, PlacedBlock
 from formwright.arch.layer import Identity, Layer, Norm, Parallel, Residual, Stack
 from formwright.arch.site import Site
 from formwright.arch.writer import letter_of, notation, short

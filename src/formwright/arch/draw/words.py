@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from formwright.arch.architecture import Backbone
 from formwright.arch.attention import Attention
-from formwright.arch.cell import Cell
 from formwright.arch.conv import (
     Conv,
     Convolution,
@@ -15,8 +14,6 @@ from formwright.arch.conv import (
     LightConv,
     SeparableConv,
 )
-from formwright.arch.formula import Formula
-from formwright.arch.formulas import expression
 from formwright.arch.frame import (
     Classify,
     Features,
@@ -28,6 +25,10 @@ from formwright.arch.frame import (
     Span,
     Tag,
 )
+from formwright.arch.graph.cell import Cell
+from formwright.arch.graph.formula import Formula
+from formwright.arch.graph.formulas import expression
+from formwright.arch.graph.program import Program
 from formwright.arch.layer import (
     GLU,
     Activation,
@@ -41,7 +42,6 @@ from formwright.arch.layer import (
 )
 from formwright.arch.mechanism import Softmax
 from formwright.arch.node import Node
-from formwright.arch.program import Program
 from formwright.arch.site import Site
 from formwright.arch.writer import write
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.straightline import Step
+from formwright.arch.graph.straightline import Step
 from formwright.ops.base import Builder, Context
 from formwright.ops.conv.window import depthwise, neighbourhood
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import ClassVar
 
-from formwright.arch.formula_plan import Instruction, Plan, alive, plan, values_of
-from formwright.arch.formula_steps import Step, contracts_tokens
+from formwright.arch.graph.formula_plan import Instruction, Plan, alive, plan, values_of
+from formwright.arch.graph.formula_steps import Step, contracts_tokens
 from formwright.arch.layer import Layer
 from formwright.arch.node import Open, Positive, node
 from formwright.arch.site import Count, Load, Site, dense

@@ -20,8 +20,8 @@ softmax and the twelvefold feed-forward. The softmax subtracts its largest score
 
 from dataclasses import dataclass, field
 
-from formwright.arch.instruction import BRANCHES, RELATIVE_DIMS, Instruction, Word
-from formwright.arch.program import Program, Subprogram
+from formwright.arch.graph.instruction import BRANCHES, RELATIVE_DIMS, Instruction, Word
+from formwright.arch.graph.program import Program, Subprogram
 from formwright.errors import ShapeError
 
 # The order of subprograms: each calls later ones only.

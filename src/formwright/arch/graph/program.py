@@ -30,12 +30,12 @@ Positions of the backbone that act inside attention (rotary, relative) do not re
 
 from typing import ClassVar
 
-from formwright.arch.instruction import Instruction
+from formwright.arch.graph.instruction import Instruction
+from formwright.arch.graph.straightline import StraightLine
+from formwright.arch.graph.unfold import straight_line
 from formwright.arch.layer import Layer
 from formwright.arch.node import Node, Positive, node
 from formwright.arch.site import Count, Load, Site
-from formwright.arch.straightline import StraightLine
-from formwright.arch.unfold import straight_line
 
 
 @node("sub")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from formwright.arch.instruction import (
+from formwright.arch.graph.instruction import (
     BINARY,
     BRANCHES,
     CONVOLUTIONS,
@@ -23,7 +23,7 @@ from formwright.arch.instruction import (
     Instruction,
     kernel_of,
 )
-from formwright.arch.straightline import (
+from formwright.arch.graph.straightline import (
     Hidden,
     Step,
     StraightLine,
@@ -34,7 +34,7 @@ from formwright.arch.straightline import (
 from formwright.errors import ShapeError
 
 if TYPE_CHECKING:
-    from formwright.arch.program import Program, Subprogram
+    from formwright.arch.graph.program import Program, Subprogram
 
 _MOST_SUBPROGRAMS = 64
 _MOST_STEPS = 4096  # calls of calls of calls: a short program can be endlessly long

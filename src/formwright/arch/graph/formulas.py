@@ -11,9 +11,9 @@ the head's size, as the printed formula has it.
 from collections import Counter
 from dataclasses import dataclass
 
-from formwright.arch.formula import Formula
-from formwright.arch.formula_plan import alive
-from formwright.arch.formula_steps import OpWord, Step
+from formwright.arch.graph.formula import Formula
+from formwright.arch.graph.formula_plan import alive
+from formwright.arch.graph.formula_steps import OpWord, Step
 
 _PATH_NAMES = ("Q", "K", "V")
 _LONG = 24  # a value used twice is given a name of its own when it is longer than this

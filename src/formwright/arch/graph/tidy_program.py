@@ -9,10 +9,10 @@ a different program, because it is changed differently by a search.
 
 from dataclasses import dataclass, field
 
-from formwright.arch.instruction import USES, Instruction
+from formwright.arch.graph.instruction import USES, Instruction
+from formwright.arch.graph.program import Program, Subprogram
+from formwright.arch.graph.unfold import check_structure
 from formwright.arch.node import Open
-from formwright.arch.program import Program, Subprogram
-from formwright.arch.unfold import check_structure
 
 
 def tidy_program(program: Program) -> Program:

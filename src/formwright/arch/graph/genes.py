@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import prod
 
 from formwright.arch.attention import Attention
-from formwright.arch.cell import Block, Branch, Cell, Combiner, Dead
 from formwright.arch.conv import Conv, ReducedConv, SeparableConv
+from formwright.arch.graph.cell import Block, Branch, Cell, Combiner, Dead
 from formwright.arch.layer import GLU, ActivationKind, Identity, Layer, LayerNorm
 
 NORM = LayerNorm(eps=1e-6)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from formwright.arch.formula_steps import PROJECTED, Step, Value, keeps_to_visible, result_of
+from formwright.arch.graph.formula_steps import PROJECTED, Step, Value, keeps_to_visible, result_of
 from formwright.errors import ShapeError
 
 Extent = Literal["new", "all", "dim"]

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from formwright.arch.instruction import CONVOLUTIONS, DEPTHWISE, PRODUCTS
+from formwright.arch.graph.instruction import CONVOLUTIONS, DEPTHWISE, PRODUCTS
 from formwright.arch.site import Count, Load
 
 Hidden = Literal["anything", "low", "zero"]
