@@ -1,0 +1,77 @@
+"""Two published effects at small scale: the shape of PAR's Table 1, and the order of Primer.
+
+    python benchmarks/shapes.py [--seeds 3]
+
+Byte language models on the Python standard library, one thread. Results go to
+benchmarks/results/shapes.json. PAR: without attention much worse, then quick saturation. Primer:
+vanilla, squared ReLU, depthwise convolution after the projections, both (EZ), each better.
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+
+import torch
+
+from formwright.arch import Architecture, parse
+from formwright.tasks import load_task
+from formwright.tasks.base import Task
+from formwright.train import TrainConfig, train
+
+RESULTS = Path(__file__).parent / "results" / "shapes.json"
+ORDERS = ("ffffffff", "sffffffff", "(sff)x2ff", "(sf)x3ff", "(sf)x4", "sssfsfff")
+PRIMER = {
+    "vanilla": ("relu", 0),
+    "squared relu": ("squared_relu", 0),
+    "depthwise": ("relu", 3),
+    "primer-ez": ("squared_relu", 3),
+}
+
+
+def par(task: Task, order: str) -> Architecture:
+    """One order of sub-layers, 48 wide, with learned relative positions."""
+    text = f"{order} in transformer_xl(48, heads=4, inner=192)"
+    return parse(text).bind(task.frame).check()
+
+
+def primer(task: Task, activation: str, conv: int) -> Architecture:
+    """Two layers, 64 wide, with Primer's changes one by one."""
+    text = (
+        f"(sf)x2 where s=residual(attention(4, conv={conv}, bias=false)), "
+        f"f=residual(feedforward(256, {activation})) in gpt2(64)"
+    )
+    return parse(text).bind(task.frame).check()
+
+
+def main() -> None:
+    """Train everything, seed by seed, and print two tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    results: dict[str, dict[str, list[float]]] = {"par": {}, "primer": {}}
+    short = load_task("stdlib?length=32&valid=100000")
+    longer = load_task("stdlib?length=64&valid=100000")
+    for seed in range(args.seeds):
+        for order in ORDERS:
+            config = TrainConfig(steps=800, batch_tokens=768, lr=2e-3, seed=seed, warmup=50)
+            _, result = train(par(short, order), short, config)
+            results["par"].setdefault(order, []).append(result.scores["loss"] / 0.6931)
+            print("par", seed, order, results["par"][order][-1], flush=True)
+        for name, (activation, conv) in PRIMER.items():
+            config = TrainConfig(steps=400, batch_tokens=1024, lr=2e-3, seed=seed, warmup=50)
+            _, result = train(primer(longer, activation, conv), longer, config)
+            results["primer"].setdefault(name, []).append(result.scores["loss"])
+            print("primer", seed, name, results["primer"][name][-1], flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1))
+    for system, unit in (("par", "bits per byte"), ("primer", "nats per byte")):
+        print(f"\n{system}, {unit} on held-out text, {args.seeds} seeds")
+        for name, values in results[system].items():
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            print(f"  {name:14} {statistics.fmean(values):.3f} (spread {spread:.3f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""What the training loop costs: against a bare loop, a plain GPT, and Hugging Face's Trainer.
+
+    python benchmarks/training.py [--steps 60]
+
+All take turns, step by step or in short runs, in one process with one thread, so that a busy
+machine slows all alike; figures are medians of ratios. Results go to
+benchmarks/results/training.json.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from formwright.model import build
+from formwright.tasks import load_task
+from formwright.tasks.base import Task
+from formwright.train import TrainConfig
+from formwright.train.distributed import World
+from formwright.train.engine import Engine
+
+RESULTS = Path(__file__).parent / "results" / "training.json"
+WIDTH, LAYERS, HEADS, LENGTH, ROWS = 128, 4, 4, 128, 16
+CONFIG = TrainConfig(steps=1000, batch_tokens=LENGTH * ROWS, lr=1e-3)
+
+
+class PlainBlock(nn.Module):
+    """A Transformer layer as it is written by hand: one matrix for q, k and v."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            t.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            for t in self.qkv(self.norm1(x)).chunk(3, -1)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class PlainGPT(nn.Module):
+    """GPT-2 in a page of plain torch."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.blocks = nn.ModuleList(PlainBlock() for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        scores = F.linear(self.norm(x), self.words.weight)
+        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+
+def bare_step(
+    loss_of: Callable[[Tensor, Tensor], Tensor], model: nn.Module, plan: Any
+) -> Callable[[int], None]:
+    """The smallest loop that trains: batch, loss, backward, clip, update."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), foreach=True)
+
+    def step(number: int) -> None:
+        batch = plan.batch(number)
+        loss = loss_of(batch.inputs["tokens"], batch.targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    return step
+
+
+def contenders(task: Task) -> dict[str, Callable[[int], None]]:
+    """Functions that take one step each, by name."""
+    arch = task.architecture(f"(sf)x{LAYERS} in gpt2({WIDTH}, heads={HEADS})", WIDTH)
+    ours = Engine(build(arch), task, CONFIG, torch.device("cpu"), World())
+    same = build(arch).train()
+    plain = PlainGPT(task.frame.vocab)
+    plan = task.plan(batch_tokens=CONFIG.batch_tokens, seed=0)
+
+    def loss_of(tokens: Tensor, targets: Tensor) -> Tensor:
+        return same.loss(tokens, targets).mean()
+
+    return {
+        "formwright": lambda number: ours.step(number, 1e-3) and None,
+        "bare loop, same model": bare_step(loss_of, same, plan),
+        "bare loop, plain GPT": bare_step(plain, plain, plan),
+    }
+
+
+def hugging_face(task: Task, steps: int) -> float | None:
+    """Seconds per step of Hugging Face's Trainer on its GPT-2; None where it is not installed."""
+    try:
+        import accelerate  # noqa: F401
+        from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+    except ImportError:
+        return None
+    plan = task.plan(batch_tokens=CONFIG.batch_tokens, seed=0)
+    rows = [plan.batch(n).inputs["tokens"] for n in range(steps)]
+    data = [{"input_ids": row, "labels": row} for batch in rows for row in batch]
+    config = GPT2Config(
+        vocab_size=task.frame.vocab,
+        n_positions=LENGTH,
+        n_embd=WIDTH,
+        n_layer=LAYERS,
+        n_head=HEADS,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+    )
+    arguments = TrainingArguments(
+        output_dir="/tmp/formwright-hf",  # nothing is saved there
+        per_device_train_batch_size=ROWS,
+        max_steps=steps,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+        learning_rate=1e-3,
+    )
+    trainer = Trainer(GPT2LMHeadModel(config), arguments, train_dataset=data)
+    began = time.perf_counter()
+    trainer.train()
+    return (time.perf_counter() - began) / steps
+
+
+def padding_waste() -> dict[str, float]:
+    """Share of padded positions over an epoch of tasks with texts of different lengths."""
+    found = {}
+    for name in ("listops-tiny", "reverse"):
+        task = load_task(name)
+        plan = task.plan(batch_tokens=2048, seed=0)
+        batches = [plan.batch(n) for n in range(min(200, plan.steps_per_epoch))]
+        found[name] = statistics.fmean(batch.padding for batch in batches)
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=60)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    task = load_task(f"stdlib?length={LENGTH}")
+    steps = contenders(task)
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(args.steps + 5):
+        for name, step in steps.items():
+            began = time.perf_counter()
+            step(number)
+            if number >= 5:
+                times[name].append(time.perf_counter() - began)
+    ours, results = times["formwright"], {}
+    for name, found in times.items():
+        ratio = statistics.median(a / b for a, b in zip(ours, found, strict=True))
+        results[name] = {
+            "tokens_per_second": CONFIG.batch_tokens / statistics.median(found),
+            "ours_over_it": ratio,
+        }
+    theirs = hugging_face(task, args.steps)
+    if theirs is not None:
+        results["Hugging Face Trainer"] = {
+            "tokens_per_second": CONFIG.batch_tokens / theirs,
+            "ours_over_it": statistics.median(ours) / theirs,
+        }
+    else:
+        print("Hugging Face's Trainer is not measured: pip install transformers accelerate")
+    print(f"{'':26}{'tokens/s':>12}{'ours / it':>12}")
+    for name, row in results.items():
+        print(f"{name:26}{row['tokens_per_second']:12,.0f}{row['ours_over_it']:12.3f}")
+    waste = padding_waste()
+    print("padding:", ", ".join(f"{name} {share:.1%}" for name, share in waste.items()))
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({"steps": results, "padding": waste}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
