@@ -150,8 +150,22 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert done.stderr == ""
 
 
+def test_ops_lists_every_operator_with_paper_and_cost() -> None:
+    rows = {row["name"]: row for row in result("ops")}
+    assert {"name", "kind", "paper", "complexity", "params"} <= set(rows["bigbird"])
+    nine = "bigbird linear_transformer linformer local longformer performer reformer sparse"
+    assert all(rows[name]["kind"] == "attention kind" for name in [*nine.split(), "synthesizer"])
+    assert rows["local"]["params"] == {"block": 50, "lra": False}
+    for name in ("synthesizer", "sparse", "reformer"):
+        assert "n^2" in rows[name]["complexity"]
+    for name in ("formula", "program", "cell", "connected"):
+        assert rows[name]["paper"].startswith("https://arxiv.org/abs/"), name
+    lines = run("ops").stdout.splitlines()
+    assert max(len(line) for line in lines) <= 80
+
+
 def test_help_and_version() -> None:
     assert "describe" in run("--help").stdout
     assert run("--version").stdout.startswith("formwright 0.")
-    for verb in ("zoo", "describe", "diff"):
+    for verb in ("zoo", "describe", "diff", "ops", "train", "eval", "tasks"):
         assert run(verb, "--help").returncode == 0

@@ -24,6 +24,9 @@ class Connected(Layer):
     X + R does not depend on the last weight.
     """
 
+    paper = "https://arxiv.org/abs/2008.06808"
+    complexity = "that of its layers"
+
     layers: tuple[Layer, ...]
     weights: tuple[Annotated[float, AtLeast(0)], ...]
 

@@ -121,6 +121,9 @@ class Cell(Layer):
     that branches of 1 to 10 units have d/2 to 5d channels.
     """
 
+    paper = "https://arxiv.org/abs/1901.11117"
+    complexity = "that of its layers"
+
     blocks: tuple[Block, ...]
     unit: Positive | None = None
     norm: Norm = LayerNorm()
