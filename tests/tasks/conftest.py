@@ -76,15 +76,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def squad(texts: list[str]) -> dict[str, object]:
-    """The last word of each text is the answer."""
+    """The second word of each text is the answer."""
     paragraphs = [
         {
             "context": text,
             "qas": [
                 {
-                    "question": "Which word is last?",
+                    "question": "Which word is second?",
                     "id": str(number),
-                    "answers": [{"text": text.split()[-1], "answer_start": text.rindex(" ") + 1}],
+                    "answers": [{"text": text.split()[1], "answer_start": text.index(" ") + 1}],
                 }
             ],
         }

@@ -1,6 +1,7 @@
 """Every way in which a user's files can be wrong has a message that says where and what to do."""
 
 import gzip
+import hashlib
 import json
 import lzma
 from pathlib import Path
@@ -140,6 +141,9 @@ def test_one_file_is_split_by_the_content_of_its_rows() -> None:
     rows = [f"row {n}" for n in range(2000)]
     shares = {"valid": 5, "test": 5}
     before = dict(zip(rows, deal(rows, str, shares), strict=True))
+    for row, split in before.items():
+        mark = int(hashlib.sha256(row.encode()).hexdigest()[:16], 16) / 2**64
+        assert split == ("valid" if mark < 0.05 else "test" if mark < 0.10 else "train")
     counts = [list(before.values()).count(split) for split in ("train", "valid", "test")]
     assert 1740 < counts[0] < 1860
     assert all(60 < count < 140 for count in counts[1:])

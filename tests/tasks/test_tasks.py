@@ -312,6 +312,7 @@ def test_greedy_decoding_reads_on_from_what_it_remembers() -> None:
     batch = next(iter(task.batches("valid", batch_tokens=200)))
     source, mask = batch.inputs["source"], batch.inputs.get("source_mask")
     found = greedy(model, source, mask, (2, 3), 8)
+    assert found.shape[1] == 8 or (found == 3).any(dim=1).all()
     text = torch.full_like(source[:, :1], 2)
     for _ in range(found.shape[1]):
         scores = model(text, source=source, source_mask=mask)
@@ -372,7 +373,7 @@ def test_answers_are_found_again_in_their_text(data: Path) -> None:
         split = task.split("valid")
         for row, (first, last) in enumerate(np.asarray(split.targets)):
             context = split.texts["context"].text(row)
-            assert task.answer(split, row, first, last) == context.split()[-1]
+            assert task.answer(split, row, first, last) == context.split()[1]
         batch = next(iter(task.batches("valid", batch_tokens=10_000)))
         perfect = torch.full((*batch.inputs["tokens"].shape, 2), -9.0)
         rows = torch.arange(len(batch.targets))
