@@ -271,6 +271,8 @@ class _Loop:
         saved, faults = read_latest(self.path)
         for fault in faults:
             self.on_event({"kind": "fault", "message": fault})
+        if self.folder is not None:  # what a killed run logged after its checkpoint comes again
+            self.folder.trim_log(saved.step if saved is not None else 0)
         if saved is None:
             if faults:
                 raise StorageError(
@@ -281,8 +283,6 @@ class _Loop:
         self.engine.restore(saved)
         self.step, self.before = saved.step, saved.state["seconds"]
         self.first_loss, self.best = saved.state["first_loss"], saved.state["best"]
-        if self.folder is not None:
-            self.folder.trim_log(self.step)
         self.on_event({"kind": "resumed", "step": self.step})
 
 
