@@ -6,7 +6,7 @@ Tsai et al. 2020, https://arxiv.org/abs/2008.06808, section on connections and a
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from formwright.arch.layer import Layer, Parallel, Residual, Stack
 from formwright.arch.node import AtLeast, Open, node
@@ -29,8 +29,6 @@ class Connected(Layer):
 
     layers: tuple[Layer, ...]
     weights: tuple[Annotated[float, AtLeast(0)], ...]
-
-    paper: ClassVar[str] = "https://arxiv.org/abs/2008.06808"
 
     def out_width(self, site: Site) -> int:
         if not self.layers or len(self.layers) != len(self.weights):
