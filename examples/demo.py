@@ -23,6 +23,7 @@ PUBLISHED_MS = {"transformer-xl-base": 15.2, "sandwich-base": 15.2, "par-base": 
 def main() -> None:
     """Describe, draw, build, measure."""
     archs = {name: fw.zoo.get(name).build() for name in MODELS}
+    torch.set_num_threads(1)  # steadier on a machine that does other things too
     print("Three Transformers of the same depth and width, one cell per layer:\n")
     print(compare_text(archs))
     print(f"\n{'':22}{'parameters':>14}{'GFLOPs':>10}   id")
