@@ -10,6 +10,7 @@ benchmarks/results/training.json.
 import argparse
 import json
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -123,7 +124,7 @@ def hugging_face(task: Task, steps: int) -> float | None:
         attn_pdrop=0.0,
     )
     arguments = TrainingArguments(
-        output_dir="/tmp/formwright-hf",  # nothing is saved there
+        output_dir=tempfile.mkdtemp(),  # nothing is saved there
         per_device_train_batch_size=ROWS,
         max_steps=steps,
         save_strategy="no",

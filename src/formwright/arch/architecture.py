@@ -1,6 +1,7 @@
 """The whole: layers, the backbone they stand in, and the frame that a task gives."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from formwright.arch.attention import Attention
@@ -15,47 +16,30 @@ from formwright.errors import ShapeError
 InitKind = Literal["normal", "gpt2", "bert", "xl", "llama", "t5", "lra", "fan"]
 
 
+@dataclass(frozen=True)
 class Backbone(Node):
     """What stands around the layers: the entrance, the positions, the last norm."""
 
-    width: int
-    embedding: Embedding
-    position: Position | None
-    norm: Norm | None
-    init: InitKind
+    width: Positive
+    embedding: Embedding = Embedding()  # noqa: RUF009  # frozen, so it can be shared
+    position: Position | None = Sinusoid()  # noqa: RUF009
+    norm: Norm | None = LayerNorm()  # noqa: RUF009
+    init: InitKind = "normal"
 
 
 @node("decoder")
 class Decoder(Backbone):
     """Reads left to right: a token sees what came before it. GPT, Transformer-XL, Llama."""
 
-    width: Positive
-    embedding: Embedding = Embedding()
-    position: Position | None = Sinusoid()
-    norm: Norm | None = LayerNorm()
-    init: InitKind = "normal"
-
 
 @node("encoder")
 class Encoder(Backbone):
     """Reads the whole text at once: every token may see every other. BERT."""
 
-    width: Positive
-    embedding: Embedding = Embedding()
-    position: Position | None = Sinusoid()
-    norm: Norm | None = LayerNorm()
-    init: InitKind = "normal"
-
 
 @node("seq2seq")
 class Seq2Seq(Backbone):
     """An encoder reads the source, a decoder writes the target and looks at both."""
-
-    width: Positive
-    embedding: Embedding = Embedding()
-    position: Position | None = Sinusoid()
-    norm: Norm | None = LayerNorm()
-    init: InitKind = "normal"
 
 
 @node("architecture")
