@@ -97,9 +97,9 @@ def cases(data: Path | None) -> dict[str, Case]:
         found |= {
             "sst2": Case(
                 f"classify:{data / 'sst2'}?tokenizer=words",
-                "cfsf",
+                "csf",
                 128,
-                text.replace(steps=2500, dropout=0.3),
+                text.replace(steps=800, dropout=0.3, lr=3e-3, batch_tokens=4096),
                 "TF-IDF and logistic regression",
                 majority(0.833),
             ),
@@ -112,10 +112,10 @@ def cases(data: Path | None) -> dict[str, Case]:
                 majority(0.80),
             ),
             "ud-english": Case(
-                f"tag:{data / 'en_ewt'}?tokenizer=words",
-                "cfsf",
+                f"tag:{data / 'en_ewt'}",
+                "csf",
                 128,
-                text.replace(steps=2000, dropout=0.3),
+                text.replace(steps=1500, dropout=0.3, lr=3e-3),
                 "most frequent tag per word",
                 most_frequent_tag,
             ),
