@@ -9,6 +9,7 @@ vanilla, squared ReLU, depthwise convolution after the projections, both (EZ), e
 
 import argparse
 import json
+import math
 import statistics
 from pathlib import Path
 
@@ -44,6 +45,14 @@ def primer(task: Task, activation: str, conv: int) -> Architecture:
     return parse(text).bind(task.frame).check()
 
 
+def keep(results: dict[str, dict[str, list[float]]], system: str, name: str, value: float) -> None:
+    """Write every figure down at once, so that a run cut short has not run for nothing."""
+    results[system].setdefault(name, []).append(value)
+    print(f"{system:8} {name:14} {value:.4f}", flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1))
+
+
 def main() -> None:
     """Train everything, seed by seed, and print two tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -57,15 +66,11 @@ def main() -> None:
         for order in ORDERS:
             config = TrainConfig(steps=800, batch_tokens=768, lr=2e-3, seed=seed, warmup=50)
             _, result = train(par(short, order), short, config)
-            results["par"].setdefault(order, []).append(result.scores["loss"] / 0.6931)
-            print("par", seed, order, results["par"][order][-1], flush=True)
+            keep(results, "par", order, result.scores["loss"] / math.log(2))
         for name, (activation, conv) in PRIMER.items():
             config = TrainConfig(steps=400, batch_tokens=1024, lr=2e-3, seed=seed, warmup=50)
             _, result = train(primer(longer, activation, conv), longer, config)
-            results["primer"].setdefault(name, []).append(result.scores["loss"])
-            print("primer", seed, name, results["primer"][name][-1], flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=1))
+            keep(results, "primer", name, result.scores["loss"])
     for system, unit in (("par", "bits per byte"), ("primer", "nats per byte")):
         print(f"\n{system}, {unit} on held-out text, {args.seeds} seeds")
         for name, values in results[system].items():
