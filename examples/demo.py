@@ -38,7 +38,8 @@ def main() -> None:
     print(f"\n{'':22}{'ms here':>10}{'ratio here':>14}{'ratio published':>18}")
     for name in MODELS:
         ratios = sorted(a / b for a, b in zip(times[name], times[base], strict=True))
-        low, middle, high = ratios[len(ratios) // 5], statistics.median(ratios), ratios[-3]
+        tail = len(ratios) // 5  # a fifth on each side is left out of the range shown
+        low, middle, high = ratios[tail], statistics.median(ratios), ratios[-1 - tail]
         spread = f"{middle:.2f} ({low:.2f}-{high:.2f})" if name != base else "1"
         published = PUBLISHED_MS[name] / PUBLISHED_MS[base]
         print(f"{name:22}{statistics.median(times[name]):10.0f}{spread:>18}{published:>14.2f}")
