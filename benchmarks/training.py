@@ -2,9 +2,10 @@
 
     python benchmarks/training.py [--steps 60]
 
-All take turns, step by step or in short runs, in one process with one thread, so that a busy
-machine slows all alike; figures are medians of ratios. Results go to
-benchmarks/results/training.json.
+All take turns, step by step, in one process with one thread, so that a busy machine slows all
+alike; figures are medians of ratios. Hugging Face's Trainer is measured where ``transformers`` and
+``accelerate`` are installed: it trains its own GPT-2 of the same shape on the same batches, and
+after each of its steps one of ours is taken. Results go to benchmarks/results/training.json.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from formwright.train.engine import Engine
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 WIDTH, LAYERS, HEADS, LENGTH, ROWS = 128, 4, 4, 128, 16
+UNTIMED = 5  # first steps, which allocate
 CONFIG = TrainConfig(steps=1000, batch_tokens=LENGTH * ROWS, lr=1e-3)
 
 
@@ -103,40 +105,61 @@ def contenders(task: Task) -> dict[str, Callable[[int], None]]:
     }
 
 
-def hugging_face(task: Task, steps: int) -> float | None:
-    """Seconds per step of Hugging Face's Trainer on its GPT-2; None where it is not installed."""
+def hugging_face(
+    task: Task, ours: Callable[[int], None], steps: int
+) -> tuple[list[float], list[float]] | None:
+    """Seconds of our steps and of the Trainer's, in turns; None where it is not installed."""
     try:
         import accelerate  # noqa: F401
-        from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+        from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback
+        from transformers import TrainingArguments as Arguments
     except ImportError:
         return None
     plan = task.plan(batch_tokens=CONFIG.batch_tokens, seed=0)
-    rows = [plan.batch(n).inputs["tokens"] for n in range(steps)]
+    rows = [plan.batch(n).inputs["tokens"] for n in range(steps + UNTIMED)]
     data = [{"input_ids": row, "labels": row} for batch in rows for row in batch]
+    shape = {"n_positions": LENGTH, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS}
     config = GPT2Config(
-        vocab_size=task.frame.vocab,
-        n_positions=LENGTH,
-        n_embd=WIDTH,
-        n_layer=LAYERS,
-        n_head=HEADS,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+        vocab_size=task.frame.vocab, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **shape
     )
-    arguments = TrainingArguments(
+    arguments = Arguments(
         output_dir=tempfile.mkdtemp(),  # nothing is saved there
         per_device_train_batch_size=ROWS,
-        max_steps=steps,
+        max_steps=steps + UNTIMED,
         save_strategy="no",
         report_to=[],
         disable_tqdm=True,
         use_cpu=True,
         learning_rate=1e-3,
     )
-    trainer = Trainer(GPT2LMHeadModel(config), arguments, train_dataset=data)
-    began = time.perf_counter()
-    trainer.train()
-    return (time.perf_counter() - began) / steps
+    our_times: list[float] = []
+    their_times: list[float] = []
+
+    class Turns(TrainerCallback):  # type: ignore[misc]
+        """Times the Trainer from the end of one step to the end of the next, without our step."""
+
+        began = 0.0
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            ended = time.perf_counter()
+            ours(state.global_step)
+            now = time.perf_counter()
+            if state.global_step > UNTIMED:
+                their_times.append(ended - self.began)
+                our_times.append(now - ended)
+            self.began = now
+
+    Trainer(GPT2LMHeadModel(config), arguments, train_dataset=data, callbacks=[Turns()]).train()
+    return our_times, their_times
+
+
+def compared(ours: list[float], theirs: list[float]) -> dict[str, float]:
+    """Their speed, and how long a step of ours takes beside one of theirs."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "tokens_per_second": CONFIG.batch_tokens / statistics.median(theirs),
+        "ours_over_it": statistics.median(ratios),
+    }
 
 
 def padding_waste() -> dict[str, float]:
@@ -159,25 +182,16 @@ def main() -> None:
     task = load_task(f"stdlib?length={LENGTH}")
     steps = contenders(task)
     times: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(args.steps + 5):
+    for number in range(args.steps + UNTIMED):
         for name, step in steps.items():
             began = time.perf_counter()
             step(number)
-            if number >= 5:
+            if number >= UNTIMED:
                 times[name].append(time.perf_counter() - began)
-    ours, results = times["formwright"], {}
-    for name, found in times.items():
-        ratio = statistics.median(a / b for a, b in zip(ours, found, strict=True))
-        results[name] = {
-            "tokens_per_second": CONFIG.batch_tokens / statistics.median(found),
-            "ours_over_it": ratio,
-        }
-    theirs = hugging_face(task, args.steps)
-    if theirs is not None:
-        results["Hugging Face Trainer"] = {
-            "tokens_per_second": CONFIG.batch_tokens / theirs,
-            "ours_over_it": statistics.median(ours) / theirs,
-        }
+    results = {name: compared(times["formwright"], found) for name, found in times.items()}
+    both = hugging_face(task, steps["formwright"], args.steps)
+    if both is not None:
+        results["Hugging Face Trainer"] = compared(*both)
     else:
         print("Hugging Face's Trainer is not measured: pip install transformers accelerate")
     print(f"{'':26}{'tokens/s':>12}{'ours / it':>12}")

@@ -3,7 +3,6 @@
 Weights are safetensors; the architecture lies beside them as JSON. Nothing is ever unpickled.
 """
 
-import os
 from pathlib import Path
 
 import torch
@@ -12,6 +11,7 @@ from safetensors.torch import save
 
 from formwright.arch import Architecture, arch_id, from_json, to_json
 from formwright.errors import InputError
+from formwright.files import write_atomically
 from formwright.model.init import initialise
 from formwright.model.model import Model
 from formwright.ops.base import Builder
@@ -50,8 +50,8 @@ def save_model(model: Model, folder: str | Path) -> Path:
     state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     # one entry only: safetensors writes several in an order that changes from run to run
     metadata = {"architecture": arch_id(model.arch)}
-    _write(folder / _WEIGHTS, save(state, metadata))
-    _write(folder / _ARCH, to_json(model.arch, indent=1).encode())
+    write_atomically(folder / _WEIGHTS, save(state, metadata))
+    write_atomically(folder / _ARCH, to_json(model.arch, indent=1).encode())
     return folder
 
 
@@ -77,16 +77,3 @@ def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> Mod
         model = Model(arch)
     model.load_state_dict(state, strict=True, assign=True)
     return model
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Through a temporary file, so that a crash leaves the old file or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from formwright.files import write_atomically
 
 _log = logging.getLogger(__name__)
 _MAGIC = b"formwright data 1\n"
@@ -175,19 +176,10 @@ def write_entry(path: Path, stored: Stored) -> None:
     head = _MAGIC + _HEAD.pack(len(text), hashlib.sha256(text).digest()) + text
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(head + bytes(_gap(len(head))))
-            for array in arrays.values():
-                file.write(array.reshape(-1).view(np.uint8).data)
-                file.write(bytes(_gap(array.nbytes)))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    parts: list[bytes | memoryview] = [head, bytes(_gap(len(head)))]
+    for array in arrays.values():
+        parts += [array.reshape(-1).view(np.uint8).data, bytes(_gap(array.nbytes))]
+    write_atomically(path, *parts)
 
 
 def _write_and_map(path: Path, made: Stored) -> Stored:
@@ -214,14 +206,6 @@ def _digest(array: np.ndarray) -> str:
 def _gap(size: int) -> int:
     """Bytes to the next place where an array may begin."""
     return -size % _ALIGN
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _sweep(folder: Path) -> None:

@@ -21,6 +21,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from formwright.errors import StorageError
+from formwright.files import sync_folder
 
 _NAME = re.compile(r"checkpoint-(\d{8})")
 _KEPT = 2
@@ -51,11 +52,11 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         record = {"step": checkpoint.step, "state": checkpoint.state, "sha256": digests}
         _write(temporary / "state.json", _sealed(record))
-        _sync(temporary)
+        sync_folder(temporary)
         if final.exists():  # written before a crash and written again after it
             shutil.rmtree(final)
         os.replace(temporary, final)
-        _sync(folder)
+        sync_folder(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(_explained(error, folder, sum(map(len, files.values())))) from error
@@ -112,14 +113,6 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _explained(error: OSError, folder: Path, needed: int) -> str:

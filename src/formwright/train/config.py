@@ -38,6 +38,7 @@ class TrainConfig:
 
     evaluate_every: int = 0  # steps between looks at the validation set; 0: only at the end
     valid_batches: int | None = None  # batches of such a look; None: the whole set
+    score_batches: int | None = None  # batches of the score at the end; None: the whole set
     patience: int = 0  # stop after so many looks without a better metric; 0: never
     checkpoint_every: int = 200
     log_every: int = 20

@@ -167,7 +167,7 @@ class _Loop:
         model, task = self.engine.whole_model(), self.engine.task
         scores: dict[str, float] = {}
         if state == "finished":
-            scores = self.score(model)
+            scores = self.score(model, self.config.score_batches)
             bad = [name for name, value in scores.items() if not math.isfinite(value)]
             if bad:
                 state, reason, scores = "diverged", f"{', '.join(bad)} is not a number", {}

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from formwright.arch import Architecture, from_json, to_json
 from formwright.errors import InputError, StorageError
+from formwright.files import write_atomically
 from formwright.train.config import TrainConfig
 
 
@@ -47,7 +48,7 @@ class RunFolder:
         if not path.exists():
             return
         kept = [line for line in path.read_text().splitlines() if _step_of(line) <= step]
-        write_atomically(path, "".join(f"{line}\n" for line in kept))
+        _write(path, "".join(f"{line}\n" for line in kept))
 
     def log(self, line: dict[str, Any]) -> None:
         """Add one line to the log."""
@@ -56,7 +57,7 @@ class RunFolder:
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result; its presence means that the run has ended."""
-        write_atomically(self.path / "result.json", json.dumps(result, indent=1))
+        _write(self.path / "result.json", json.dumps(result, indent=1))
 
     def result(self) -> dict[str, Any] | None:
         """The result of a run that has ended."""
@@ -82,7 +83,7 @@ class RunFolder:
     def _agree(self, asked: dict[str, Any]) -> None:
         path = self.path / "run.json"
         if not path.exists():
-            write_atomically(path, json.dumps(asked, indent=1))
+            _write(path, json.dumps(asked, indent=1))
             return
         stored = read_run(self.path)
         for name, value in asked.items():
@@ -115,19 +116,11 @@ def run_architecture(path: Path) -> Architecture:
     return from_json(read_run(path)["architecture"])
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Through a temporary file, so that a crash leaves the old file or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _write(path: Path, text: str) -> None:
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        write_atomically(path, text.encode())
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _step_of(line: str) -> int:
