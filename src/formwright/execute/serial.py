@@ -1,0 +1,56 @@
+"""Evaluates in this process, one job after the other, or a batch at a time."""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from formwright.study import Answer, Evaluate, Executor, Job, Study
+from formwright.study.job import attempt, judge
+
+_FREE = 0.1  # seconds: what a free evaluator may have to repeat after a crash
+
+
+class Serial(Executor):
+    """The simplest executor, and the fastest for evaluators that cost little.
+
+    Args:
+        evaluate: See ``formwright.study.job``.
+    """
+
+    def __init__(self, evaluate: Evaluate) -> None:
+        self.evaluate = evaluate
+        self.batch = int(getattr(evaluate, "batch", 1))
+        self.patience = _FREE if getattr(evaluate, "free", False) else 0.0
+        self._jobs: deque[Job] = deque()
+
+    def start(self, study: Study) -> None:
+        self.objectives = study.objectives
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        self._jobs.extend(jobs)
+
+    def collect(self, timeout: float) -> list[Answer]:
+        if not self._jobs:
+            time.sleep(timeout)
+            return []
+        many = getattr(self.evaluate, "evaluate_many", None)
+        if many is None:
+            return [attempt(self.evaluate, self._jobs.popleft(), self.objectives)]
+        jobs = [self._jobs.popleft() for _ in range(min(self.batch, len(self._jobs)))]
+        return self._together(many, jobs)
+
+    def close(self, patience: float = 0.0) -> list[Answer]:
+        self._jobs.clear()
+        return []
+
+    def _together(self, many: Any, jobs: list[Job]) -> list[Answer]:
+        began = time.perf_counter()
+        try:
+            found = list(many(jobs))
+        except Exception:  # one of them spoils it for the others: find out which
+            return [attempt(self.evaluate, job, self.objectives) for job in jobs]
+        each = (time.perf_counter() - began) / len(jobs)
+        if len(found) != len(jobs):
+            found = [ValueError(f"{len(found)} results came for {len(jobs)} jobs")] * len(jobs)
+        return [judge(f, j, self.objectives, each) for f, j in zip(found, jobs, strict=True)]

@@ -1,0 +1,128 @@
+"""What a worker process does: claim a trial, evaluate it, record it, and say so.
+
+A worker talks to its coordinator in short JSON messages and to the study's record directly. It
+keeps its claim alive from a second thread, and never outlives its coordinator.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from formwright.errors import StorageError
+from formwright.space import Space
+from formwright.study.folder import record_path, trial_folder
+from formwright.study.job import Evaluate, Job, attempt, job_seed
+from formwright.study.store import Claim, Store
+from formwright.trial import Objective
+
+_PDEATHSIG = 1  # prctl's option: the signal to get when the parent dies
+
+
+@dataclass(frozen=True)
+class Duty:
+    """All that a worker is told when it starts."""
+
+    name: str
+    parent: int
+    folder: Path
+    evaluate: Evaluate
+    space: Space
+    objectives: tuple[Objective, ...]
+    seed: int
+    lease: float
+    clock: tuple[float, float]  # of the store: base and start, see there
+
+
+def work(duty: Duty, link: Connection) -> None:
+    """Serve until the coordinator hangs up or dies."""
+    die_with(duty.parent)
+    os.setpgid(0, 0)  # what the evaluator starts can then be ended together with this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # stopping is the coordinator's decision
+    worker = _Worker(duty, link)
+    try:
+        worker.say("ready")
+        while worker.told() == "look":
+            while not link.poll() and (claim := worker.claim()) is not None:
+                worker.serve(claim)
+            worker.say("idle")
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the coordinator has gone
+        pass
+    finally:
+        worker.close()
+
+
+class _Worker:
+    def __init__(self, duty: Duty, link: Connection) -> None:
+        self.duty, self.link = duty, link
+        self.store = Store(record_path(duty.folder))
+        self.store.clock_base, self.store.clock_start = duty.clock
+        self._held: Claim | None = None
+        self._closed = threading.Event()
+        self._heart = threading.Thread(target=self._beat, daemon=True)
+        self._heart.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._heart.join()
+        self.store.close()
+
+    def say(self, what: str, **more: Any) -> None:
+        self.link.send_bytes(json.dumps({"what": what, **more}).encode())
+
+    def told(self) -> str:
+        return self.link.recv_bytes().decode()
+
+    def claim(self) -> Claim | None:
+        self._held = self.store.claim(self.duty.name, self.duty.lease)
+        return self._held
+
+    def serve(self, claim: Claim) -> None:
+        self.say("began", number=claim.number)
+        job = self._job(claim.number)
+        answer = attempt(self.duty.evaluate, job, self.duty.objectives)
+        self._held = None
+        kept = self.store.finish(claim, answer.settle(job.trial))
+        self.say("ended" if kept else "refused", number=claim.number)
+
+    def _job(self, number: int) -> Job:
+        (trial,) = self.store.trials_at([number])
+        duty, previous, root = self.duty, None, trial
+        if trial.continues is not None:
+            previous = trial_folder(duty.folder, self.store.original(trial.continues))
+        while root.continues is not None:
+            (root,) = self.store.trials_at([root.continues])
+        return Job(
+            trial,
+            duty.space.resolve(trial.decisions),
+            trial_folder(duty.folder, number),
+            previous,
+            job_seed(duty.seed, root.number),
+        )
+
+    def _beat(self) -> None:
+        """Renew the claim three times in a lease, with a connection of this thread's own."""
+        store = Store(record_path(self.duty.folder))
+        while not self._closed.wait(self.duty.lease / 3):
+            if os.getppid() != self.duty.parent:
+                os._exit(1)
+            try:
+                if (held := self._held) is not None:
+                    store.renew(held, self.duty.lease)
+            except StorageError:  # a full disk, say: there may be room by the next beat
+                continue
+        store.close()
+
+
+def die_with(parent: int) -> None:
+    """Have the system end this process when its parent dies, however that dies."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)

@@ -1,0 +1,326 @@
+"""The loop of a search: ask, evaluate, record, tell.
+
+Trial ``n`` is proposed when exactly the trials 0 to ``n - window`` have been told, in the order of
+their numbers, whoever evaluates them and however long each takes. So a search gives the same trials
+with one worker or many, and when it was killed at any moment and started again, as long as its
+evaluator gives the same values.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from random import Random
+from typing import Any, Literal
+
+from formwright.arch import Architecture, arch_id, notation
+from formwright.errors import FormwrightError, InputError
+from formwright.study.folder import trial_folder
+from formwright.study.job import Answer, Executor, Job, job_seed, one_sentence
+from formwright.study.rows import Addition, dumped, written
+from formwright.study.store import Store
+from formwright.study.study import Study
+from formwright.trial import Proposal, Trial
+
+Ending = Literal["trials", "seconds", "exhausted", "stopped"]
+OnEvent = Callable[["Event"], None]
+
+_LOOK = 0.2  # seconds between looks at the clock and at ``stop``
+_FAREWELL = 5.0  # seconds a running trial is given to finish after ``stop``
+_MOST = 1024  # trials added in one transaction
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that has happened and is on record.
+
+    Args:
+        kind: ``proposed``, ``finished`` (done or failed), or ``ended``, the last one.
+        trial: Which trial; None for ``ended``.
+        ending: Why the search ended.
+    """
+
+    kind: Literal["proposed", "finished", "ended"]
+    trial: Trial | None = None
+    ending: Ending | None = None
+
+
+def run(
+    study: Study,
+    executor: Executor,
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    stop: Callable[[], bool] | None = None,
+    on_event: OnEvent | None = None,
+) -> Ending:
+    """Search until the budget is spent. Calling it again continues.
+
+    Args:
+        study: What to search, and the record of it.
+        executor: Who evaluates.
+        trials: How many the study is to have in all.
+        seconds: How long it may be worked on in all, earlier sessions included.
+        stop: Asked several times a second; True ends the search within seconds.
+        on_event: Told what has happened.
+
+    Returns:
+        Why it ended: the number of ``trials``, ``seconds``, the strategy had nothing left to
+        propose (``exhausted``), or ``stopped``.
+    """
+    expected = max(0, trials - study.state.total) if trials else 0
+    with study.coordinate(expected) as store:
+        store.begin()
+        search = _Search(study, store, executor, on_event)
+        ending: Ending | None = None
+        try:
+            executor.start(study)
+            search.resume()
+            while ending is None:
+                ending = search.turn(trials, seconds, stop)
+            search.settle(executor.close(_FAREWELL if ending == "stopped" else inf))
+            search.commit()
+        finally:
+            executor.close()
+            store.end(ending or "interrupted")
+        search.tell(Event("ended", ending=ending))
+    return ending
+
+
+class _Search:
+    """What the loop knows between two turns."""
+
+    def __init__(
+        self, study: Study, store: Store, executor: Executor, on_event: OnEvent | None
+    ) -> None:
+        self.study, self.store, self.executor, self.on_event = study, store, executor, on_event
+        self.space, self.window = study.space, study.rules.window
+        self.strategy = study.make_strategy()
+        self.trials = store.trials()
+        self.originals = store.originals()
+        self.first: dict[tuple[str, int], int] = {}  # architecture and rung to its first trial
+        self.copies: dict[int, list[int]] = {}  # trial to those that wait for its values
+        self.ended = 0  # trials 0 to here, this one not included, have ended
+        self.told = 0  # and up to here the strategy knows them
+        # The others, as they were proposed. Some may have ended meanwhile, but whether they have
+        # is a matter of chance, and the strategy must not see it.
+        self.pending: deque[Trial] = deque()
+        self.exhausted = False
+        self.open = 0  # trials that have not ended
+        # Not yet on record:
+        self.finished: list[Trial] = []
+        self.added: list[Addition] = []
+        self.jobs: list[Job] = []
+        self.committed = time.monotonic()
+
+    # ------------------------------------------------------------------------------- resuming
+
+    def resume(self) -> None:
+        """Take up where the record ends."""
+        for trial in self.trials:
+            if trial.number not in self.originals:
+                self.first.setdefault(_key(trial), trial.number)
+        self._advance()
+        due = max(0, min(self.ended, len(self.trials) - self.window + 1))
+        self.strategy.tell_all(self.trials[:due])
+        self.told = due
+        self.pending.extend(_as_proposed(trial) for trial in self.trials[due:])
+        for trial in [t for t in self.trials[self.ended :] if not t.finished]:
+            self.open += 1
+            original = self.originals.get(trial.number)
+            if original is None:
+                self.jobs.append(self._job(trial, self.space.resolve(trial.decisions)))
+            elif self.trials[original].finished:
+                self._end(_copied(trial, self.trials[original]))
+            else:
+                self.copies.setdefault(original, []).append(trial.number)
+        self.commit()
+
+    # ---------------------------------------------------------------------------------- turns
+
+    def turn(
+        self, trials: int | None, seconds: float | None, stop: Callable[[], bool] | None
+    ) -> Ending | None:
+        """Propose what can be proposed, then wait for something to end."""
+        if stop is not None and stop():
+            return "stopped"
+        late = seconds is not None and self.store.clock() >= seconds
+        if not late:
+            self._fill(inf if trials is None else trials)
+        if late or not self.open or time.monotonic() - self.committed >= self.executor.patience:
+            self.commit()
+        elif self.jobs:  # a free evaluator: the record follows in a moment
+            self.executor.submit(self.jobs)
+            self.jobs = []
+        if late:
+            return "seconds"
+        if not self.open:
+            if self.exhausted:
+                return "exhausted"
+            return "trials" if trials is not None and len(self.trials) >= trials else None
+        self.settle(self.executor.collect(_LOOK))
+        return None
+
+    def settle(self, answers: Sequence[Answer]) -> None:
+        """Take note of what has ended, and of the copies that waited for it."""
+        for answer in answers:
+            trial = self.trials[answer.number]
+            if trial.finished:
+                continue
+            if not answer.recorded:
+                self._end(answer.settle(trial))
+                continue
+            (stored,) = self.store.trials_at([answer.number])
+            if stored.finished:
+                self._note(stored)
+                self.tell(Event("finished", stored))
+
+    def commit(self) -> None:
+        """Put everything on record, then hand out the jobs and tell the world."""
+        finished, added, jobs = self.finished, self.added, self.jobs
+        self.finished, self.added, self.jobs = [], [], []
+        self.store.step(finished, added, running=not self.executor.records)
+        self.committed = time.monotonic()
+        if jobs:
+            self.executor.submit(jobs)
+        if self.on_event is not None:
+            for trial in finished:
+                self.tell(Event("finished", trial))
+            for addition in added:
+                self.tell(Event("proposed", addition.trial))
+                if addition.trial.finished:
+                    self.tell(Event("finished", addition.trial))
+
+    def tell(self, event: Event) -> None:
+        """Pass an event on."""
+        if self.on_event is not None:
+            self.on_event(event)
+
+    # ------------------------------------------------------------------------------ proposing
+
+    def _fill(self, most: float) -> None:
+        """Propose as many trials as the window and the budget allow."""
+        for _ in range(_MOST):
+            number = len(self.trials)
+            if self.exhausted or number >= most or self.ended < number - self.window + 1:
+                return
+            while self.told < number - self.window + 1:
+                self.strategy.tell(self.trials[self.told])
+                self.told += 1
+                self.pending.popleft()
+            proposal = self._proposal(number)
+            if proposal is None:
+                self.exhausted = True
+                return
+            self._add(number, proposal)
+
+    def _proposal(self, number: int) -> Proposal | None:
+        control = self.study.rules.control
+        if control and number % control == control - 1:
+            rng = Random(f"{self.study.seed}/control/{number}")
+            return Proposal(self.space.sample(rng), note="random")
+        return self.strategy.ask(number, tuple(self.pending))
+
+    def _add(self, number: int, proposal: Proposal) -> None:
+        if proposal.continues is not None and not 0 <= proposal.continues < number:
+            raise InputError(
+                f"Trial {number} was to continue trial {proposal.continues}, which does not exist."
+            )
+        text, decisions = written(proposal.decisions)
+        member, words, arch, reason = None, "", "", ""
+        try:
+            member = self.space.resolve(decisions)
+            if isinstance(member, Architecture):
+                arch = arch_id(member)
+                # Writing it takes longer than a free trial; it follows from the decisions.
+                words = "" if self.executor.patience else notation(member)
+        except FormwrightError as error:
+            reason = one_sentence(error)
+        trial = Trial(
+            number,
+            decisions,
+            arch,
+            "failed" if reason else "waiting",
+            reason=reason,
+            parents=tuple(proposal.parents),
+            rung=proposal.rung,
+            continues=proposal.continues,
+            note=proposal.note,
+        )
+        original = self.first.setdefault(_key(trial), number)
+        if original != number:
+            self._add_copy(trial, Addition(trial, text, words, original))
+            return
+        self._place(Addition(trial, text, words))
+        if not trial.finished:
+            self.jobs.append(self._job(trial, member))
+
+    def _add_copy(self, trial: Trial, addition: Addition) -> None:
+        """The same was proposed before: it takes that one's values, now or when it has them."""
+        original = addition.original
+        assert original is not None
+        trial = replace(trial, note=f"{trial.note} (as trial {original})".lstrip())
+        self.originals[trial.number] = original
+        if self.trials[original].finished:
+            trial = _copied(trial, self.trials[original])
+        else:
+            self.copies.setdefault(original, []).append(trial.number)
+        self._place(replace(addition, trial=trial))
+
+    def _place(self, addition: Addition) -> None:
+        self.trials.append(addition.trial)
+        self.pending.append(_as_proposed(addition.trial))
+        self.added.append(addition)
+        self.open += not addition.trial.finished
+        self._advance()
+
+    def _job(self, trial: Trial, member: Any) -> Job:
+        previous, root = None, trial
+        if trial.continues is not None:
+            earlier = self.originals.get(trial.continues, trial.continues)
+            previous = trial_folder(self.study.folder, earlier)
+        while root.continues is not None:
+            root = self.trials[root.continues]
+        return Job(
+            trial,
+            member,
+            trial_folder(self.study.folder, trial.number),
+            previous,
+            job_seed(self.study.seed, root.number),
+        )
+
+    # --------------------------------------------------------------------------------- ending
+
+    def _end(self, trial: Trial) -> None:
+        """A trial has ended, and that is yet to be put on record."""
+        self.finished.append(trial)
+        self._note(trial)
+
+    def _note(self, trial: Trial) -> None:
+        self.trials[trial.number] = trial
+        self.open -= 1
+        self._advance()
+        for number in self.copies.pop(trial.number, ()):
+            self._end(_copied(self.trials[number], trial))
+
+    def _advance(self) -> None:
+        while self.ended < len(self.trials) and self.trials[self.ended].finished:
+            self.ended += 1
+
+
+def _key(trial: Trial) -> tuple[str, int]:
+    """Trials with the same key would measure the same thing."""
+    return trial.arch or dumped(sorted(trial.decisions.items())), trial.rung
+
+
+def _copied(trial: Trial, original: Trial) -> Trial:
+    return replace(
+        trial, state=original.state, values=original.values, reason=original.reason, seconds=0.0
+    )
+
+
+def _as_proposed(trial: Trial) -> Trial:
+    if trial.state == "waiting":
+        return trial
+    return replace(trial, state="waiting", values={}, reason="", seconds=0.0)

@@ -1,0 +1,65 @@
+"""What stands beside the trials: the baseline they are held against, and the result in words."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from formwright.errors import StorageError
+from formwright.files import write_atomically
+
+_FILE = "outcome.json"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A hand-designed architecture, evaluated as the trials were.
+
+    Args:
+        name: What to call it: ``GPT-2 shape``.
+        notation: The architecture on one line.
+        arch: Its id.
+        values: What was measured of it, by the names that trials use.
+    """
+
+    name: str
+    notation: str
+    arch: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Baseline and result of a search.
+
+    Args:
+        baseline: What the search is held against; None where there is none.
+        headline: What was found, in a sentence; empty while the search runs.
+        chosen: Number of the trial that the headline speaks of.
+        facts: Figures behind the headline, such as ``speedup``, ``speedup_low``.
+    """
+
+    baseline: Baseline | None = None
+    headline: str = ""
+    chosen: int | None = None
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Put it beside the record."""
+    write_atomically(folder / _FILE, json.dumps(asdict(outcome), indent=1).encode())
+
+
+def read_outcome(folder: Path) -> Outcome:
+    """What was written; an empty outcome where nothing was."""
+    path = folder / _FILE
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        baseline = data.pop("baseline")
+        return Outcome(baseline=Baseline(**baseline) if baseline else None, **data)
+    except FileNotFoundError:
+        return Outcome()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        message = f"{path} cannot be read ({error}); delete it to go on without."
+        raise StorageError(message) from None

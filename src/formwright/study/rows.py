@@ -1,0 +1,122 @@
+"""Trials as rows of the record, and back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from formwright.trial import Trial
+
+COLUMNS = "number, arch, state, reason, rung, continues, note, seconds, decisions, results, parents"
+FINISH = (
+    "UPDATE trials SET state = ?, results = ?, reason = ?, seconds = ?, finished = ?, clock = ?, "
+    "expires = NULL WHERE number = ? AND state IN ('waiting', 'running')"
+)
+ADD = (
+    "INSERT INTO trials (number, decisions, arch, notation, parents, rung, continues, note, "
+    "original, created, state, results, reason, seconds, finished, clock, worker) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A trial to be added, with what the record keeps beside it.
+
+    Args:
+        trial: Its state may already be final: a copy of an earlier one is.
+        decisions: The trial's, as JSON.
+        notation: The architecture in words.
+        original: The earlier trial whose values it shares.
+    """
+
+    trial: Trial
+    decisions: str
+    notation: str = ""
+    original: int | None = None
+
+
+def dumped(value: Any) -> str:
+    """Plain JSON; numbers of numpy and the like become Python's."""
+    return _encode(value)
+
+
+def written(decisions: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Decisions as JSON, and as they will be read from it."""
+    text = _encode(dict(decisions))
+    if all(type(value) in (int, float, str) for value in decisions.values()):
+        return text, dict(decisions)  # shares its names with all others, and saves memory
+    return text, _tupled(json.loads(text))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} cannot be stored; give numbers, words, lists or mappings")
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode  # made once: it is slow
+
+
+def _tupled(decisions: dict[str, Any]) -> dict[str, Any]:
+    """JSON has lists only, decisions tuples."""
+    for name, value in decisions.items():
+        if isinstance(value, list):
+            decisions[name] = tuple(value)
+    return decisions
+
+
+def trials_of(rows: list[tuple[Any, ...]]) -> list[Trial]:
+    """Rows as trials; all their JSON is read in one go, which is several times faster."""
+    decisions, results, parents = (
+        json.loads(f"[{','.join([row[i] for row in rows])}]") for i in (8, 9, 10)
+    )
+    nested = any("[" in row[8] for row in rows)
+    return [
+        Trial(number, _tupled(d) if nested else d, arch, state, v, reason, tuple(p), *rest)
+        for (number, arch, state, reason, *rest, _, _, _), d, v, p in zip(
+            rows, decisions, results, parents, strict=True
+        )
+    ]
+
+
+def finish_row(trial: Trial, now: float, clock: float) -> tuple[Any, ...]:
+    result = dumped(dict(trial.values))
+    return (trial.state, result, trial.reason, trial.seconds, now, clock, trial.number)
+
+
+def add_row(
+    added: Addition, now: float, clock: float, running: bool, worker: str
+) -> tuple[Any, ...]:
+    trial, final = added.trial, added.trial.finished
+    running = running and added.original is None
+    waits = "running" if running else "waiting"
+    return (
+        trial.number,
+        added.decisions,
+        trial.arch,
+        added.notation,
+        dumped(trial.parents) if trial.parents else "[]",
+        trial.rung,
+        trial.continues,
+        trial.note,
+        added.original,
+        now,
+        trial.state if final else waits,
+        dumped(dict(trial.values)) if final else "{}",
+        trial.reason,
+        trial.seconds,
+        now if final else None,
+        clock if final else None,
+        worker if running else None,
+    )
+
+
+def plain_values(values: Mapping[str, Any]) -> dict[str, float]:
+    """What was measured, as finite floats; anything else is left out."""
+    kept = {}
+    for name, value in values.items():
+        number = float(value)
+        if number - number == 0.0:  # neither infinite nor NaN
+            kept[str(name)] = number
+    return kept

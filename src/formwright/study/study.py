@@ -1,0 +1,290 @@
+"""A study: the durable record of one search. It can be opened at any time, also while it runs."""
+
+import platform
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from formwright.arch import notation
+from formwright.errors import FormatError, InputError, StorageError
+from formwright.space import Space, TreeSpace
+from formwright.strategy.blackbox import Strategy, make_strategy
+from formwright.study import database
+from formwright.study.folder import Lock, check_disk, holder, record_path, trial_folder
+from formwright.study.front import eligible, front
+from formwright.study.job import discreet
+from formwright.study.rows import dumped
+from formwright.study.schema import FORMAT_VERSION
+from formwright.study.store import Store
+from formwright.trial import Objective, Trial
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a search is conducted. Part of the study: its result follows from them.
+
+    Args:
+        window: Trial ``n`` is proposed when trials 0 to ``n - window`` have ended, so this many
+            can run at once. 1 for one worker, about twice their number for several, the size of
+            a batch for an evaluator that takes many.
+        control: Every so manieth trial is drawn at random, so that the search carries its own
+            comparison with random search; 0 for none.
+        limits: Name of a value to the most it may be, for the front and the strategy.
+    """
+
+    window: int = 1
+    control: int = 0
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.window < 1 or self.control < 0:
+            raise InputError(
+                f"A window of {self.window} and control of {self.control} were given; "
+                "give a window of at least 1 and a control of at least 0."
+            )
+
+    @classmethod
+    def for_workers(cls, workers: int, **others: Any) -> "Rules":
+        """The usual window for a number of workers: each has a trial, and one more waits."""
+        return cls(window=1 if workers == 1 else 2 * workers, **others)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study has come.
+
+    Args:
+        waiting: Trials proposed and not begun.
+        running: Trials being tried; they wait again when nobody coordinates.
+        done: Trials with a result.
+        failed: Trials with a reason.
+        seconds: How long the study has been worked on.
+        coordinator: The process that works on it now; empty when none does.
+    """
+
+    waiting: int
+    running: int
+    done: int
+    failed: int
+    seconds: float
+    coordinator: str
+
+    @property
+    def total(self) -> int:
+        """All trials so far."""
+        return self.waiting + self.running + self.done + self.failed
+
+
+class Study:
+    """One search in one folder. Made by ``create`` or ``open``; ``run`` in loop.py drives it.
+
+    Looking at it takes no lock and never holds up a search that runs.
+    """
+
+    def __init__(self, folder: Path, space: Space | None = None) -> None:
+        self.folder = folder
+        self._store = Store(record_path(folder), readonly=True)
+        self.meta: dict[str, Any] = self._store.meta()
+        try:
+            self.objectives = tuple(Objective(*pair) for pair in self.meta["objectives"])
+            self.rules = Rules(**self.meta["rules"])
+            self.seed: int = self.meta["seed"]
+            self.strategy_name: str = self.meta["strategy"]["name"]
+            self.options: dict[str, Any] = self.meta["strategy"]["options"]
+        except (KeyError, TypeError) as error:
+            self._store.close()
+            raise StorageError(f"{self._store.path} is damaged: meta data: {error}.") from None
+        self._given = space
+        self._space: Space | None = None
+        self._settled: list[Trial] = []  # finished trials never change, so they are read once
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        *,
+        space: Space,
+        objectives: Sequence[Objective],
+        strategy: str = "random",
+        options: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        rules: Rules | None = None,
+        **meta: Any,
+    ) -> "Study":
+        """Begin a study in a folder that holds none yet.
+
+        Args:
+            folder: On a local disk; made if need be.
+            space: What is searched.
+            objectives: What counts, the first one first.
+            strategy: Name of the strategy.
+            options: Of the strategy.
+            seed: The same seed gives the same search.
+            rules: How the search is conducted.
+            meta: Whatever else should be remembered as plain JSON: ``task``, ``command``.
+        """
+        folder = Path(folder)
+        rules = rules or Rules()
+        make_strategy(strategy, space, objectives, seed, **_options(options, rules))  # fails early
+        about = {
+            "format": FORMAT_VERSION,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "versions": _versions(),
+            "objectives": [[o.name, o.direction] for o in objectives],
+            "space": space.to_data(),
+            "strategy": {"name": strategy, "options": dict(options or {})},
+            "seed": seed,
+            "rules": asdict(rules),
+        }
+        if taken := about.keys() & meta.keys():
+            raise InputError(f"{', '.join(sorted(taken))} is kept by the study itself.")
+        try:
+            texts = {key: discreet(dumped(value)) for key, value in (about | meta).items()}
+        except TypeError as error:
+            raise InputError(f"A study cannot be written down: {error}.") from None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{folder} cannot be made: {error.strerror}.") from None
+        check_disk(folder)
+        lock = Lock(folder)
+        try:
+            database.create(record_path(folder), texts)
+        finally:
+            lock.close()
+        return cls(folder, space)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, space: Space | None = None) -> "Study":
+        """A study that exists.
+
+        Args:
+            folder: Where it is.
+            space: Needed for spaces of your own kind only; others are restored from the record.
+        """
+        return cls(Path(folder), space)
+
+    def close(self) -> None:
+        """Let go of the record."""
+        self._store.close()
+
+    @property
+    def space(self) -> Space:
+        """What is searched."""
+        if self._space is None:
+            self._space = self._restored()
+        return self._space
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every trial so far, by number."""
+        fresh = self._store.trials(len(self._settled))
+        for trial in fresh:
+            if not trial.finished:
+                break
+            self._settled.append(trial)
+        known = len(self._settled)
+        return self._settled + [trial for trial in fresh if trial.number >= known]
+
+    @property
+    def state(self) -> Progress:
+        """How far it has come, and who works on it."""
+        counts = self._store.counts()
+        states = {name: counts.get(name, 0) for name in ("waiting", "running", "done", "failed")}
+        return Progress(**states, seconds=self._store.seconds(), coordinator=holder(self.folder))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Who claimed, lost or was refused what, and when."""
+        return self._store.events()
+
+    @property
+    def front(self) -> list[Trial]:
+        """The trials that no other beats in everything, within the study's limits."""
+        return front(self.trials, self.objectives, self.rules.limits)
+
+    def best(self, objective: str | None = None, **limits: float) -> Trial | None:
+        """The best trial in one objective, the first unless named, within the limits.
+
+        Among equals the earliest. None when no trial keeps the limits.
+        """
+        named = {o.name: o for o in self.objectives}
+        if objective is not None and objective not in named:
+            raise InputError(f"No objective is called {objective!r}; there are {', '.join(named)}.")
+        wanted = named[objective] if objective else self.objectives[0]
+        found = eligible(self.trials, self.objectives, {**self.rules.limits, **limits})
+        top = max((trial.rung for trial in found), default=0)
+        return min(
+            (trial for trial in found if trial.rung == top),
+            key=lambda trial: trial.costs([wanted]),
+            default=None,
+        )
+
+    def notation(self, number: int) -> str:
+        """The architecture of a trial in words; empty where the study is of something else."""
+        if words := self._store.notation(number):
+            return words
+        (trial,) = self._store.trials_at([number])
+        return notation(self.space.resolve(trial.decisions)) if trial.arch else ""
+
+    def trial_folder(self, number: int) -> Path:
+        """Where the files of a trial are."""
+        return trial_folder(self.folder, number)
+
+    def make_strategy(self) -> Strategy:
+        """The strategy, knowing nothing yet."""
+        options = _options(self.options, self.rules)
+        return make_strategy(self.strategy_name, self.space, self.objectives, self.seed, **options)
+
+    @contextmanager
+    def coordinate(self, trials: int = 0) -> Iterator[Store]:
+        """Be the one process that adds trials; refused while another one is.
+
+        Args:
+            trials: How many more are expected, to see whether the disk has room.
+        """
+        check_disk(self.folder, trials)
+        lock = Lock(self.folder)
+        try:
+            store = Store(record_path(self.folder))
+            try:
+                yield store
+            finally:
+                store.close()
+        finally:
+            lock.close()
+
+    def _restored(self) -> Space:
+        if self._given is not None:
+            if dumped(self._given.to_data()) != dumped(self.meta["space"]):
+                raise InputError(f"The space given is not the one {self.folder} was begun with.")
+            return self._given
+        try:
+            return TreeSpace.from_data(self.meta["space"])
+        except FormatError as error:
+            raise StorageError(
+                f"The space of {self.folder} cannot be restored: {error} "
+                "If it is of a kind of your own, give it when you open the study."
+            ) from None
+
+
+def _options(options: Mapping[str, Any] | None, rules: Rules) -> dict[str, Any]:
+    """Options of the strategy; limits are one only where there are any."""
+    limits = {name: most for name, most in rules.limits.items() if most < inf}
+    return dict(options or {}) | ({"limits": limits} if limits else {})
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for name in ("formwright", "torch", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

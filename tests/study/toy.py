@@ -1,0 +1,116 @@
+"""A small space, a free evaluator and ones that misbehave: what tests of studies search."""
+
+import math
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from formwright.arch import Architecture, Attention, Decoder, FeedForward, Residual, Stack
+from formwright.space import OneOf, SomeOf, Span, TreeSpace
+from formwright.study import Job, Rules, Study
+from formwright.trial import Objective, Trial
+
+OBJECTIVES = (Objective("loss"), Objective("speed", "max"))
+
+
+def space(layers: int = 6) -> TreeSpace:
+    """Heads and widths of each layer: 4 x 16 to the power of the layers."""
+    stack = [
+        layer
+        for i in range(layers)
+        for layer in (
+            Residual(Attention(heads=OneOf(f"heads{i}", (1, 2, 4, 8)))),  # type: ignore[arg-type]
+            Residual(FeedForward(Span(f"inner{i}", 64, 1024, 64))),  # type: ignore[arg-type]
+        )
+    ]
+    return TreeSpace(Architecture(Stack(tuple(stack)), Decoder(64)))
+
+
+def tiny() -> TreeSpace:
+    """Sixteen members, one decision of which is a subset."""
+    some = SomeOf("kept", (Residual(Attention(heads=1)), Residual(FeedForward(64))), 1, 2)
+    first = Residual(FeedForward(OneOf("inner", (64, 128, 192, 256))))  # type: ignore[arg-type]
+    return TreeSpace(Architecture(Stack((first, some)), Decoder(64)))
+
+
+def study(folder: Path, **changes: Any) -> Study:
+    rules = Rules(**{k: changes.pop(k) for k in ("window", "control", "limits") if k in changes})
+    asked = {"space": space(), "objectives": OBJECTIVES, "strategy": "evolution", "seed": 3}
+    return Study.create(folder, **(asked | {"rules": rules} | changes))
+
+
+def values_of(trial: Trial) -> dict[str, float]:
+    """Two numbers that follow from the decisions, and pull in opposite directions."""
+    numbers = [v for v in trial.decisions.values() if isinstance(v, int | float)]
+    total = sum(numbers) + 1
+    return {"loss": math.sin(total) + 900 / total, "speed": 1e4 / total + math.cos(total) ** 2}
+
+
+def free(job: Job) -> Mapping[str, float]:
+    return values_of(job.trial)
+
+
+@dataclass
+class Logged:
+    """Evaluates slowly and leaves a line for each time it did."""
+
+    log: Path
+    pause: float = 0.0
+
+    def __call__(self, job: Job) -> Mapping[str, float]:
+        with open(self.log, "a", encoding="utf-8") as file:
+            file.write(f"{job.trial.arch}/{job.trial.rung}\n")
+        time.sleep(self.pause)
+        return values_of(job.trial)
+
+    def lines(self) -> list[str]:
+        return self.log.read_text(encoding="utf-8").split() if self.log.exists() else []
+
+
+def troubled(job: Job) -> Mapping[str, float]:
+    """Of ten trials one raises, one gives NaN, one infinity, one forgets an objective."""
+    found = values_of(job.trial)
+    match job.trial.number % 10:
+        case 2:
+            raise ValueError(f"trial {job.trial.number}\nwas not to its taste")
+        case 4:
+            return found | {"loss": float("nan")}
+        case 6:
+            return found | {"speed": float("inf")}
+        case 8:
+            return {"loss": 0.0}
+    return found | {"extra": float("nan")}
+
+
+def deadly(job: Job) -> Mapping[str, float]:
+    """Trial 3 kills its worker each time; trial 5 the first time only."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    first = not (job.folder / "tried").exists()
+    (job.folder / "tried").touch()
+    if job.trial.number == 3 or (job.trial.number == 5 and first):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return values_of(job.trial)
+
+
+def sleepy(job: Job) -> Mapping[str, float]:
+    """Trial 2 never ends."""
+    if job.trial.number == 2:
+        time.sleep(3600)
+    return values_of(job.trial)
+
+
+def threads(job: Job) -> Mapping[str, float]:
+    """How many threads the evaluator may compute with."""
+    return values_of(job.trial) | {"threads": float(os.environ["OMP_NUM_THREADS"])}
+
+
+def archive(study: Study) -> list[tuple[Any, ...]]:
+    """All of a study's trials that a repetition must give again."""
+    return [
+        (t.number, t.decisions, t.arch, t.state, t.values, t.reason, t.parents, t.rung, t.note)
+        for t in study.trials
+    ]
