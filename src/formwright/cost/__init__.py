@@ -1,9 +1,57 @@
-"""What an architecture costs: exact counts, without building it."""
+"""What an architecture costs: exact counts without building it, and times measured for real.
 
-from formwright.cost.count import Counts, Part, count
+Names that need torch are loaded when they are first used, so that counting and listing are
+instant.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from formwright.arch.counting import Counts, Part, count
+from formwright.cost.target import Target, load_target, read_target, save_target
+
+if TYPE_CHECKING:
+    from formwright.cost.memory import peak_memory
+    from formwright.cost.meter import Latency, Meter, calibrate, compare, measure
+    from formwright.cost.predictor import Predictor
+    from formwright.cost.profile import Profile, load_profile
+    from formwright.cost.profiling import profile_space
+
+_WHERE = {
+    "Latency": "meter",
+    "Meter": "meter",
+    "Predictor": "predictor",
+    "Profile": "profile",
+    "calibrate": "meter",
+    "compare": "meter",
+    "load_profile": "profile",
+    "measure": "meter",
+    "peak_memory": "memory",
+    "profile_space": "profiling",
+}
 
 __all__ = [
     "Counts",
+    "Latency",
+    "Meter",
     "Part",
+    "Predictor",
+    "Profile",
+    "Target",
+    "calibrate",
+    "compare",
     "count",
+    "load_profile",
+    "load_target",
+    "measure",
+    "peak_memory",
+    "profile_space",
+    "read_target",
+    "save_target",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'formwright.cost' has no attribute {name!r}")
+    return getattr(import_module(f"formwright.cost.{_WHERE[name]}"), name)

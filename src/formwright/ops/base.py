@@ -46,6 +46,8 @@ class Context:
 
     def table(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
         """A tensor that all layers of this pass share, made by whoever asks first."""
+        if torch.compiler.is_exporting():  # sizes are symbols then, which cannot be looked up
+            return make()
         if key not in self.tables:
             self.tables[key] = make()
         return self.tables[key]

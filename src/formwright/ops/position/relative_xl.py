@@ -80,11 +80,15 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
     that would lie beyond the last belong to later keys, which the causal mask hides.
     """
     n = scores.shape[-2]
-    missing = keys + n - 1 - scores.shape[-1]
-    if missing > 0:
-        scores = F.pad(scores, (0, missing))
-    if n == 1:
+    room = keys + n - 1  # columns of a row, so that row i can be read from column n-1-i on
+    if torch.compiler.is_exporting():
+        room += 1  # one token needs one more than this; asking for the size would fix it
+    elif n == 1:
         return scores
-    # Reading row i from column n-1-i on is a diagonal walk through memory of stride r - 1.
+    if room != scores.shape[-1]:
+        scores = F.pad(scores, (0, room - scores.shape[-1]))
+    # Reading them so is a diagonal walk through memory, with rows of r - 1.
     r = scores.shape[-1]
-    return scores.flatten(-2)[..., n - 1 :].unfold(-1, keys, r - 1)
+    return scores.flatten(-2)[..., n - 1 : n - 1 + n * (r - 1)].unflatten(-1, (n, r - 1))[
+        ..., :keys
+    ]

@@ -151,7 +151,11 @@ def _sort_by_bucket(buckets: Tensor, mask: Tensor | None) -> _Order:
     device = buckets.device
     if mask is not None:  # padding goes last
         buckets = buckets.masked_fill(~mask[:, None, None], int(torch.iinfo(torch.int32).max))
-    bucket, position = buckets.sort(dim=-1, stable=True)  # (b, h, r, n)
+    if torch.compiler.is_exporting():  # ONNX has no stable sort; with unique keys all are
+        keys, _ = (buckets * n + torch.arange(n, device=device)).sort(dim=-1)
+        bucket, position = keys // n, keys % n  # (b, h, r, n)
+    else:
+        bucket, position = buckets.sort(dim=-1, stable=True)
 
     example = torch.arange(batch, device=device).view(-1, 1, 1, 1)
     head = torch.arange(heads, device=device).view(-1, 1, 1)

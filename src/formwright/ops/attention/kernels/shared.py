@@ -211,7 +211,7 @@ class _FusedParts(Function):
 
 
 def _portable_parts(q: Tensor, parts: Sequence[Part], scale: float) -> Tensor:
-    """The same as the fused path in plain torch, for other devices and for e != d."""
+    """The same as the fused path in plain torch, for other devices, for export and for e != d."""
     scores, sizes = [], [part.key.shape[2] for part in parts]
     for key, _, bias in parts:
         rows = group_rows(q, key.shape[0] // q.shape[0])
@@ -231,7 +231,7 @@ def attend_parts(
     """Softmax attention of every row over the keys of all parts together."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     fused = q.device.type == "cpu" and all(p.value.shape[-1] == q.shape[-1] for p in parts)
-    if not fused:
+    if not fused or torch.compiler.is_exporting():
         return _portable_parts(q, parts, scale)
     flat = [tensor for part in parts for tensor in part]
     out: Tensor = _FusedParts.apply(q, scale, *flat)[0]  # type: ignore[no-untyped-call]

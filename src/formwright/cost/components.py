@@ -1,0 +1,162 @@
+"""Where the time of an architecture goes: its components, each measured by leaving it out.
+
+Paper: "Finding Fast Transformers", Tsai et al. 2020, https://arxiv.org/abs/2008.06808, Tables 1
+and 4: feed-forward, heads, query-key comparison, values, the mean of a norm, vertical connection.
+Differs from the paper: its heads contain query-key and values, so that its shares add up to more
+than the whole; here ``heads`` is what is left of attention without those two, and all shares
+with ``rest`` add up to 1. Costs of single parts, one head or one slice, are even shares of these.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from formwright.arch.architecture import Architecture
+from formwright.arch.attention import Attention
+from formwright.arch.layer import (
+    FeedForward,
+    Identity,
+    Layer,
+    LayerNorm,
+    Parallel,
+    Residual,
+    Stack,
+)
+from formwright.arch.mechanism import Softmax
+from formwright.arch.node import Node
+from formwright.errors import InputError
+
+
+@dataclass(frozen=True)
+class Components:
+    """Times, in the unit of what measured them. Those after ``whole`` add up to it.
+
+    Attributes:
+        whole: The architecture as it is.
+        feedforward: All feed-forwards.
+        query_key: Comparing queries with keys: two projections, scores and softmax.
+        value: The channels of values: their projection, their mixing, the map out.
+        heads: What is left of attention without those two.
+        norm_mean: Taking the mean out, in all norms.
+        vertical: That layers wait for each other, instead of standing side by side.
+        rest: Embedding, head, norms and sums.
+    """
+
+    whole: float
+    feedforward: float
+    query_key: float
+    value: float
+    heads: float
+    norm_mean: float
+    vertical: float
+    rest: float
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each over the whole."""
+        parts = ("feedforward", "query_key", "value", "heads", "norm_mean", "vertical", "rest")
+        return {name: getattr(self, name) / self.whole for name in parts}
+
+
+def component_times(arch: Architecture, measure: Callable[[Architecture], float]) -> Components:
+    """Time an architecture and six variants that each lack one component.
+
+    Args:
+        arch: What to look into.
+        measure: The time of an architecture, such as ``lambda a: meter.measure(a).ratio``.
+    """
+    variants = variants_of(arch)
+    whole = measure(arch)
+    left = {name: measure(variant) for name, variant in variants.items()}
+    # a difference of two noisy times may come out below zero, which no component takes
+    gone = {name: max(0.0, whole - time) for name, time in left.items()}
+    gone["value"] *= 2  # half of the channels were left out
+    inside = gone["query_key"] + gone["value"]
+    if inside > gone["attention"] > 0:  # no part takes more than the whole
+        for name in ("query_key", "value"):
+            gone[name] *= gone["attention"] / inside
+        inside = gone["attention"]
+    heads = max(0.0, gone["attention"] - inside)
+    known = gone["feedforward"] + inside + heads + gone["norm_mean"] + gone["vertical"]
+    return Components(
+        whole,
+        gone["feedforward"],
+        gone["query_key"],
+        gone["value"],
+        heads,
+        gone["norm_mean"],
+        gone["vertical"],
+        whole - known,
+    )
+
+
+def variants_of(arch: Architecture) -> dict[str, Architecture]:
+    """The architecture without one component, for each of them."""
+    attentions = arch.self_attentions()
+    if any(not isinstance(a.kind, Softmax) or a.query_key != "separate" for a in attentions):
+        raise InputError(
+            "Only softmax attention with separate queries and keys can be taken apart; measure "
+            "architectures with other attentions layer by layer, with a table."
+        )
+    return {
+        "feedforward": _changed(arch, _without(FeedForward)),
+        "attention": _changed(arch, _without(Attention)),
+        "query_key": _changed(arch, _without_comparing),
+        "value": _with_half_values(arch),
+        "norm_mean": _changed(arch, _without_mean),
+        "vertical": _side_by_side(arch),
+    }
+
+
+def _changed(arch: Architecture, change: Callable[[Node], Node]) -> Architecture:
+    found = arch.rebuilt(change)
+    assert isinstance(found, Architecture)
+    return found.check()
+
+
+def _without(kind: type[Layer]) -> Callable[[Node], Node]:
+    """Branches of that kind become nothing, their norm too."""
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Residual) and isinstance(node.inner, kind):
+            return Identity()
+        return node
+
+    return change
+
+
+def _without_comparing(node: Node) -> Node:
+    return node.replace(query_key="none") if isinstance(node, Attention) else node
+
+
+def _with_half_values(arch: Architecture) -> Architecture:
+    width = arch.backbone.width
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Attention):
+            return node
+        # the size of a key follows from the width only where nothing else is said
+        half = max(1, node.value_size(width) // 2)
+        return node.replace(key=node.key_size(width), value=half)
+
+    return _changed(arch, change)
+
+
+def _without_mean(node: Node) -> Node:
+    return node.replace(mean=0.0) if isinstance(node, LayerNorm) else node
+
+
+def _side_by_side(arch: Architecture) -> Architecture:
+    """Each two layers of a stack under one norm, reading the same input."""
+    layers: list[Layer] = []
+    for layer in arch.layers.layers:
+        before = layers[-1] if layers else None
+        if (
+            isinstance(layer, Residual)
+            and isinstance(before, Residual)
+            and not isinstance(before.inner, Parallel)
+            and layer.replace(inner=before.inner) == before
+        ):
+            layers[-1] = layer.replace(inner=Parallel((before.inner, layer.inner)))
+        else:
+            layers.append(layer)
+    return arch.replace(layers=Stack(tuple(layers))).check()

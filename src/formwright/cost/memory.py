@@ -1,0 +1,138 @@
+"""Peak memory of a run, measured for real: in a fresh process that does nothing else.
+
+    echo '{"arch": ..., "target": ...}' | python -m formwright.cost.memory
+
+What counts is how far the resident memory rises, while the model is run, above what the process
+held before the model was made: weights and activations, without the libraries. What exporting or
+compiling needs on the way does not count, save for the little that they leave behind.
+"""
+
+import contextlib
+import ctypes
+import gc
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from formwright.arch import Architecture, from_json, to_json
+from formwright.cost.target import Target
+from formwright.errors import FormwrightError, InputError
+
+_RUNS = 3  # after the second, a run only repeats what was there
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one process.
+
+    Attributes:
+        peak_bytes: Highest rise above the baseline: weights and what a run needs.
+        baseline_bytes: Python, torch and the runtime, before the model was made.
+    """
+
+    peak_bytes: int
+    baseline_bytes: int
+
+
+def peak_memory(
+    arch: Architecture, target: Target | None = None, *, timeout: float = 300.0
+) -> Memory:
+    """Make and run an architecture in a new process and see how much memory it takes."""
+    target = target or Target()
+    target.check_here()
+    asked = json.dumps({"arch": to_json(arch), "target": asdict(target)})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "formwright.cost.memory"],
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"Measuring memory took longer than {timeout:.0f} seconds and was stopped; "
+            "give it more time or a smaller architecture."
+        ) from None
+    return _answer(done.returncode, done.stdout, done.stderr)
+
+
+def _answer(code: int, output: str, errors: str) -> Memory:
+    try:
+        found = json.loads(output.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        if code == -9:
+            raise InputError(
+                "The process that measured memory was killed; the machine has probably too "
+                "little memory for this architecture."
+            ) from None
+        last = (errors.strip().splitlines() or ["it said nothing"])[-1]
+        raise InputError(f"The process that measured memory failed: {last}") from None
+    if "error" in found:
+        raise InputError(found["error"])
+    return Memory(found["peak_bytes"], found["baseline_bytes"])
+
+
+def main() -> None:
+    """Read what to measure from standard input; write one line of JSON."""
+    asked = json.loads(sys.stdin.read())
+    try:
+        found: dict[str, Any] = _measured(from_json(asked["arch"]), Target(**asked["target"]))
+    except FormwrightError as error:
+        found = {"error": str(error)}
+    except MemoryError:
+        found = {"error": "There is not enough memory to build this architecture."}
+    print(json.dumps(found))
+
+
+def _measured(arch: Architecture, target: Target) -> dict[str, int]:
+    import torch  # noqa: PLC0415  # the parent needs none of this
+
+    from formwright.cost.runtime import new_arena, prepare  # noqa: PLC0415
+
+    torch.set_num_threads(target.threads)
+    run_tiny(target)  # loads what the first model of all would load
+    _settle()
+    baseline = _status("VmRSS")
+    run = prepare(arch, target, new_arena(target, spare=False))
+    _settle()
+    for _ in range(_RUNS):
+        run()
+    peak = max(0, _status("VmHWM") - baseline)
+    return {"peak_bytes": peak, "baseline_bytes": baseline}
+
+
+def run_tiny(target: Target) -> None:
+    """Run a model of no size once, so that the libraries are there."""
+    from formwright.arch import parse  # noqa: PLC0415
+    from formwright.cost.runtime import new_arena, prepare  # noqa: PLC0415
+
+    tiny = parse("sf in decoder(8) for frame(8, 8, lm)")
+    prepare(tiny, target.replace(batch=1, length=2), new_arena(target, spare=False))()
+
+
+def _settle() -> None:
+    """Give freed memory back to the system and let the peak be counted from here."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def _status(key: str) -> int:
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith(f"{key}:"):
+                return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    raise InputError("Memory can only be measured on Linux, where /proc says what a process holds.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""OpenVINO, in fp32 or bf16, reading the model through ONNX."""
+
+import tempfile
+from pathlib import Path
+
+from torch import Tensor
+
+from formwright.cost.paired import Run
+from formwright.cost.runtime.onnx import save
+from formwright.cost.step import Step
+from formwright.cost.target import Target
+from formwright.model.export import to_onnx
+
+
+def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
+    """Export for these very shapes and compile for the processor."""
+    import openvino  # noqa: PLC0415  # optional
+
+    names = [f"input{i}" for i in range(len(arguments))]
+    program = to_onnx(step, arguments, names)
+    settings = {
+        "INFERENCE_NUM_THREADS": target.threads,
+        "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[target.dtype],
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    with tempfile.TemporaryDirectory(prefix="formwright-") as folder:
+        model = openvino.Core().compile_model(str(save(program, Path(folder))), "CPU", settings)
+    request = model.create_infer_request()
+    wanted = {name for port in model.inputs for name in port.get_names()}
+    inputs = dict(zip(names, (t.numpy() for t in arguments), strict=True))
+    inputs = {name: value for name, value in inputs.items() if name in wanted}
+
+    def run() -> None:
+        request.infer(inputs)
+
+    return run

@@ -1,0 +1,86 @@
+"""Every runtime runs every phase; memory is measured in a process of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from formwright.arch import parse
+from formwright.cost import Target, count, peak_memory
+from formwright.cost import energy as energy_module
+from formwright.cost import memory as memory_module
+from formwright.cost.runtime import prepare
+from formwright.errors import InputError
+
+TINY = parse("sf in gpt2(16) for frame(50, 24, lm)")
+PHASES = ({}, {"phase": "prefill"}, {"phase": "decode", "past": 4})
+
+
+@pytest.mark.parametrize("phase", PHASES, ids=["pass", "prefill", "decode"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
+def test_eager_runs_in_every_phase_and_type(phase: dict[str, object], dtype: str) -> None:
+    prepare(TINY, Target(length=8, dtype=dtype, **phase))()  # type: ignore[arg-type]
+
+
+def test_int8_changes_the_layers_and_leaves_tied_tables_alone() -> None:
+    arch = parse("(sf)x2 in transformer_xl(32) for frame(50, 24, lm)")
+    few = arch.backbone.embedding.replace(clusters=(20, 30), divide=2, size=None)
+    arch = arch.replace(backbone=arch.backbone.replace(embedding=few))
+    prepare(arch, Target(length=8, dtype="int8"))()
+    prepare(arch, Target(length=8, dtype="int8", phase="decode", past=3))()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["fp32", "int8"])
+@pytest.mark.parametrize("phase", PHASES, ids=["pass", "prefill", "decode"])
+def test_onnx_runtime_runs_in_every_phase(phase: dict[str, object], dtype: str) -> None:
+    pytest.importorskip("onnxruntime")
+    prepare(TINY, Target(runtime="onnx", length=8, dtype=dtype, **phase))()  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_openvino_runs() -> None:
+    pytest.importorskip("openvino")
+    prepare(TINY, Target(runtime="openvino", length=8))()
+
+
+def test_a_process_of_its_own_finds_the_weights_in_memory() -> None:
+    arch = parse("(sf)x4 in gpt2(512) for frame(20000, 64, lm)")
+    weights = 4 * count(arch).params
+    found = peak_memory(arch, Target(length=16))
+    assert weights < found.peak_bytes < 1.3 * weights + 20e6
+    assert found.baseline_bytes > 50e6
+
+
+def test_a_measurement_that_fails_says_why_in_one_sentence() -> None:
+    with pytest.raises(InputError, match="longer than the 24 positions"):
+        peak_memory(TINY, Target(length=99))
+    with pytest.raises(InputError, match=r"longer than 0 seconds and was stopped"):
+        peak_memory(TINY, timeout=0.01)
+
+
+@pytest.mark.parametrize(
+    ("code", "errors", "says"),
+    [(-9, "", "too little memory"), (1, "Traceback\nValueError: x", "failed: ValueError: x")],
+)
+def test_a_process_that_dies_is_told_apart(code: int, errors: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        memory_module._answer(code, "", errors)
+
+
+def test_energy_is_what_the_counters_gained_also_when_they_go_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = tmp_path / "energy_uj"
+    counter.write_text("900")
+    (tmp_path / "max_energy_range_uj").write_text("1000")
+    monkeypatch.setattr(energy_module, "energy_counters", lambda: [counter])
+    calls = []
+
+    def run() -> None:
+        calls.append(1)
+        counter.write_text(str((900 + 300 * len(calls)) % 1000))  # 300 microjoules each
+
+    assert energy_module.joules_of(run, seconds=0.0) == pytest.approx(300e-6)
+    assert len(calls) == 1
+    monkeypatch.setattr(energy_module, "energy_counters", list)
+    assert energy_module.energy_per_run(TINY, Target(length=8)) is None
