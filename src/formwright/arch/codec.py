@@ -6,6 +6,7 @@ is the hash of the canonical form, so equal architectures share it, in every ver
 
 import hashlib
 import json
+import operator
 from typing import Any
 
 from formwright.arch.architecture import Architecture
@@ -20,6 +21,7 @@ from formwright.arch.node import Node, field_types, node_class
 from formwright.errors import FormatError, SpecError
 
 FORMAT_VERSION = 1  # raised on any change that an older reader could not load
+_TEXT, _CANONICAL = "_canonical_text", "_canonical_form"  # what a node remembers of itself
 _DEEPEST = 100  # nodes within nodes; a hostile file must not exhaust the stack
 
 
@@ -96,16 +98,51 @@ def canonical(arch: Architecture) -> Architecture:
     Stacks inside stacks are flattened, layers that do nothing are left out, and values that say
     what the default says anyway are dropped.
     """
-    result = arch.rebuilt(_simplified)
+    result = _settled(arch)
     assert isinstance(result, Architecture)
     return result
 
 
 def arch_id(arch: Architecture) -> str:
     """A short hash of the canonical form: equal architectures have equal ids."""
-    data = to_data(canonical(arch))
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical_text(canonical(arch)).encode()).hexdigest()[:16]
+
+
+def _canonical_text(value: Any) -> str:
+    """JSON with sorted keys and no spaces, as the id is made from.
+
+    A search asks for the ids of thousands of architectures that share most of their layers, so
+    every node keeps its text. Nodes are frozen: it can never be out of date.
+    """
+    if isinstance(value, tuple):
+        return "[" + ",".join(map(_canonical_text, value)) + "]"
+    if not isinstance(value, Node):
+        return json.dumps(to_data(value))
+    text: str | None = value.__dict__.get(_TEXT)
+    if text is None:
+        parts = {key: _canonical_text(item) for key, item in value.changed().items()}
+        parts["node"] = json.dumps(value.NAME)
+        text = "{" + ",".join(f'"{key}":{parts[key]}' for key in sorted(parts)) + "}"
+        object.__setattr__(value, _TEXT, text)
+    return text
+
+
+def _settled(value: Any) -> Any:
+    """The canonical form of a node or of a list of them; every node remembers its own."""
+    if isinstance(value, tuple):
+        settled = tuple(map(_settled, value))
+        return value if all(map(operator.is_, settled, value)) else settled
+    if not isinstance(value, Node):
+        return value
+    if _CANONICAL not in value.__dict__:
+        old = value.values()
+        new = {name: _settled(item) for name, item in old.items()}
+        same = all(new[name] is old[name] for name in old)
+        found = _simplified(value if same else type(value)(**new))
+        # None says "this very node": a node that held itself would only be freed by a collection
+        object.__setattr__(value, _CANONICAL, None if found is value else found)
+    found = value.__dict__[_CANONICAL]
+    return value if found is None else found
 
 
 def _simplified(node: Node) -> Node:

@@ -9,10 +9,11 @@ backward pass without dropout; times four bytes in float32.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from formwright.arch import Architecture, Count, Load, Site, Stack
-from formwright.arch.architecture import Seq2Seq, placed_attentions
+from formwright.arch.architecture import Architecture, Seq2Seq, placed_attentions
 from formwright.arch.frame import Frame, Match, Seat
+from formwright.arch.layer import Layer, Stack
 from formwright.arch.position import Learned
+from formwright.arch.site import Count, Load, Site
 from formwright.arch.writer import letter_of
 from formwright.errors import InputError
 
@@ -59,6 +60,8 @@ class Counts:
 
 
 _OUTSIDE = ("embedding", "head")
+_COUNTS = "_counts"  # where a layer remembers what it counted, and for how many places
+_REMEMBERED = 64
 
 
 def count(
@@ -98,7 +101,8 @@ def _parts(arch: Architecture, frame: Frame, load: Load) -> Iterator[Part]:
         if shared.params:
             yield Part(f"{name}.position", "", shared)
         for index, (layer, place) in enumerate(stack.placed(site)):
-            yield Part(f"{name}[{index}]", letter_of(layer), layer.count(place, load))
+            letter, counted = _counted(layer, place, load)
+            yield Part(f"{name}[{index}]", letter, counted)
         if backbone.norm is not None:
             end = site.at(stack.out_width(site))
             yield Part(f"{name}.norm", "", backbone.norm.count(end, load))
@@ -106,6 +110,24 @@ def _parts(arch: Architecture, frame: Frame, load: Load) -> Iterator[Part]:
     batch = load.batch // 2 if isinstance(frame.head, Match) else load.batch
     answered = Load(batch=batch, length=load.length)
     yield Part("head", "", frame.head.count(seat, answered))
+
+
+def _counted(layer: Layer, place: Site, load: Load) -> tuple[str, Count]:
+    """A layer's letter and count, remembered by the layer.
+
+    A search counts thousands of architectures that are put together from the same layers. Layers
+    are frozen, so what they remember can never be out of date.
+    """
+    known = layer.__dict__.get(_COUNTS)
+    if known is None:
+        known = {}
+        object.__setattr__(layer, _COUNTS, known)
+    found = known.get((place, load))
+    if found is None:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        found = known[place, load] = (letter_of(layer), layer.count(place, load))
+    return found
 
 
 def _embedding(arch: Architecture, frame: Frame, load: Load) -> Count:

@@ -40,7 +40,8 @@ def paint(kind: Kind) -> str:
     return f"fw-{kind}"
 
 
-def _style() -> str:
+def stylesheet() -> str:
+    """The colours of every drawing; a page that holds many of them needs it once."""
     light = [f".{name}{{{prop}:{value}}}" for name, prop, value, _ in _INK]
     dark = [f".{name}{{{prop}:{value}}}" for name, prop, _, value in _INK]
     for kind, (fill, edge, dark_fill, dark_edge) in _PAINT.items():
@@ -123,7 +124,7 @@ class Canvas:
                 head,
                 f"<title>{clean(title)}</title>",
                 f"<desc>{clean(description)}</desc>",
-                f"<style>{_style()}</style>",
+                f"<style>{stylesheet()}</style>",
                 f'<rect class="fw-sheet" width="{_n(width)}" height="{_n(height)}" rx="12"/>',
                 *self._shapes,
                 "</svg>\n",
@@ -133,7 +134,12 @@ class Canvas:
 
 def clean(text: str) -> str:
     """Text that is safe inside XML: escaped, without characters that XML cannot hold."""
-    return escape("".join(c if _is_xml(c) else "\ufffd" for c in text), {'"': "&quot;"})
+    return escape(printable(text), {'"': "&quot;"})
+
+
+def printable(text: str) -> str:
+    """The same text, each character that XML and HTML cannot hold replaced."""
+    return text if text.isprintable() else "".join(c if _is_xml(c) else "\ufffd" for c in text)
 
 
 def rounded(points: Sequence[tuple[float, float]], radius: float = 6) -> str:

@@ -1,0 +1,26 @@
+"""Spaces: sets of architectures, declared once as an architecture with choices left open."""
+
+from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span
+from formwright.space.constraint import Constraint, Where
+from formwright.space.limit import Limit
+from formwright.space.part import Decisions
+from formwright.space.registry import named_space, space_names
+from formwright.space.space import Space
+from formwright.space.tree import TreeSpace
+
+__all__ = [
+    "Choice",
+    "Constraint",
+    "Decisions",
+    "Limit",
+    "Maybe",
+    "OneOf",
+    "Repeat",
+    "SomeOf",
+    "Space",
+    "Span",
+    "TreeSpace",
+    "Where",
+    "named_space",
+    "space_names",
+]

@@ -1,0 +1,64 @@
+"""From a declaration, an architecture with choices in it, to parts."""
+
+from typing import Any
+
+from formwright.arch.node import Node
+from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span, raw_fields
+from formwright.space.choosing import Choosing, Copies, May, Number, One, Some
+from formwright.space.part import Fixed, Listed, Made, Part
+
+
+def compiled(value: Any) -> Part:
+    """The part for a value of a declaration."""
+    if isinstance(value, Choice):
+        return _choosing(value)
+    if isinstance(value, tuple | list):
+        listed = Listed(tuple(compiled(item) for item in value))
+        return listed if listed.names else Fixed(listed.build({}))
+    if isinstance(value, Node):
+        fields = dict(raw_fields(value))
+        made = Made(type(value), tuple(fields), tuple(compiled(v) for v in fields.values()))
+        return made if made.names else Fixed(value)
+    return Fixed(value)
+
+
+def _choosing(choice: Choice) -> Choosing:
+    match choice:
+        case OneOf():
+            return One(choice, tuple(compiled(option) for option in choice.options))
+        case SomeOf():
+            return Some(choice, tuple(compiled(option) for option in choice.options))
+        case Maybe():
+            return May(choice, (compiled(choice.option),))
+        case Repeat():
+            return Copies(choice, tuple(compiled(unit) for unit in choice.copies()))
+        case Span():
+            return Number(choice)
+    raise TypeError(f"{type(choice).__name__} is a kind of choice without a part")
+
+
+def linked(root: Part) -> dict[str, Choosing]:
+    """Every decision by name, bounded numbers joined to the decision that bounds them."""
+    from_name: dict[str, Choosing] = {}
+    for found in root.choosings():
+        from_name.setdefault(found.name, found)
+    for found in root.choosings():
+        if isinstance(found, Number) and found.of is not None:
+            found.driver = from_name.get(found.of)
+    return from_name
+
+
+def colliding(part: Part) -> frozenset[str]:
+    """Names that stand in two places of one member, so that they cannot be counted apart."""
+    below = getattr(part, "parts", ()) or getattr(part, "inner", ())
+    found = frozenset[str]().union(*(colliding(p) for p in below))
+    if isinstance(part, Number):
+        return frozenset((part.of,)) if part.of is not None else frozenset()
+    if isinstance(part, Choosing):
+        found |= {part.name} & {name for p in below for name in p.names}
+    if not isinstance(part, One):  # of several options only one is in play
+        seen: set[str] = set()
+        for p in below:
+            found |= seen & set(p.names)
+            seen |= set(p.names)
+    return found

@@ -1,0 +1,295 @@
+"""The laws of spaces, over every named space and over small ones that can be listed whole."""
+
+import json
+import math
+from random import Random
+
+import pytest
+
+from formwright.arch import Architecture, Attention, FeedForward, Identity, Residual, Stack, arch_id
+from formwright.arch.counting import count
+from formwright.arch.node import Node
+from formwright.arch.style import style
+from formwright.errors import FormatError, SpecError
+from formwright.space import (
+    Limit,
+    Maybe,
+    OneOf,
+    Repeat,
+    SomeOf,
+    Space,
+    Span,
+    TreeSpace,
+    Where,
+    named_space,
+    space_names,
+)
+from formwright.space.draw import draw_space
+from formwright.space.lts import lts_space
+from formwright.space.order import order_space
+from formwright.space.rich import open_space
+from formwright.zoo import get
+
+every_space = pytest.mark.parametrize("name", space_names())
+
+ATTENTION, FEED = Residual(Attention(2)), Residual(FeedForward(8))
+
+SMALL = {
+    "one": TreeSpace(Stack((OneOf("a", (ATTENTION, FEED)), OneOf("b", (ATTENTION, Identity()))))),
+    "some": TreeSpace(Stack((SomeOf("a", (ATTENTION, FEED, Identity()), 1, 2),))),
+    "maybe": TreeSpace(Stack((Maybe("a", OneOf("kind", (ATTENTION, FEED))), FEED))),
+    "span": TreeSpace(FeedForward(Span("inner", 4, 20, 4))),
+    "repeat": TreeSpace(Stack((Repeat("n", OneOf("k", (ATTENTION, FEED)), 0, 3),))),
+    "repeat of two": TreeSpace(
+        Stack((Repeat("n", (ATTENTION, FeedForward(Span("inner", 4, 12, 4))), 1, 2),))
+    ),
+    "shared": TreeSpace(
+        Stack((Repeat("n", FeedForward(Span("inner", 4, 12, 4)), 1, 3, shared=("inner",)),))
+    ),
+    "bounded": TreeSpace(
+        (
+            Stack((Repeat("n", FeedForward(Span("inner", 4, 12, 1, above=1.7, of="w")), 1, 2),)),
+            OneOf("w", (2, 4, 6)),
+        )
+    ),
+    "in one of several": TreeSpace(
+        OneOf(
+            "depth",
+            tuple(
+                Stack(tuple(OneOf(f"k{i}", (ATTENTION, FEED)) for i in range(n))) for n in (1, 2)
+            ),
+        )
+    ),
+    "shared and conditional": TreeSpace(
+        Stack(
+            (Maybe("a", OneOf("k", (ATTENTION, FEED))), Maybe("b", OneOf("k", (FEED, ATTENTION))))
+        )
+    ),
+    "limited": TreeSpace(FeedForward(Span("inner", 1, 9, 1)), (Where(lambda f: f.inner % 2 == 0),)),
+}
+small_spaces = pytest.mark.parametrize("space", SMALL.values(), ids=SMALL)
+
+
+def key(decisions: object) -> str:
+    return json.dumps(decisions, sort_keys=True)
+
+
+@small_spaces
+def test_the_size_is_the_number_of_members(space: TreeSpace) -> None:
+    unlimited = TreeSpace(space.declared)
+    assert unlimited.size() == len({key(d) for d in unlimited.members()})
+    assert len({key(d) for d in space.members()}) == len(list(space.members()))
+
+
+@small_spaces
+def test_sampling_reaches_every_member_and_nothing_else(space: TreeSpace) -> None:
+    rng = Random(0)
+    listed = {key(d) for d in space.members()}
+    assert {key(space.sample(rng)) for _ in range(200 * len(listed))} == listed
+
+
+@small_spaces
+def test_mutations_and_crossings_of_members_are_members(space: TreeSpace) -> None:
+    rng = Random(1)
+    listed = {key(d) for d in space.members()}
+    for _ in range(200):
+        a, b = space.sample(rng), space.sample(rng)
+        for rate in (None, 0.5):
+            child = space.mutate(a, rng, rate)
+            assert child != a
+            assert key(child) in listed
+        assert key(space.cross(a, b, rng)) in listed
+
+
+@small_spaces
+def test_decisions_can_be_read_back_from_a_member(space: TreeSpace) -> None:
+    for decisions in space.members():
+        member = space.resolve(decisions)
+        found = space.decisions_of(member)
+        assert found is not None
+        assert space.resolve(found) == member
+        assert space.contains(member)
+
+
+@small_spaces
+def test_members_that_differ_are_encoded_apart(space: TreeSpace) -> None:
+    vectors = {tuple(space.encode(d)) for d in space.members()}
+    assert len(vectors) == len(list(space.members()))
+    assert {len(v) for v in vectors} == {len(space.columns())}
+
+
+@every_space
+def test_members_of_named_spaces_are_sound_architectures(name: str) -> None:
+    space, rng = named_space(name), Random(0)
+    for _ in range(60):
+        a, b = space.sample(rng), space.sample(rng)
+        child = space.mutate(a, rng)
+        assert child != a
+        for decisions in (a, child, space.cross(a, b, rng), space.mutate(a, rng, 0.3)):
+            arch = space.resolve(decisions).check()
+            assert space.contains(arch)
+            found = space.decisions_of(arch)
+            assert found is not None
+            assert space.resolve(found) == arch
+
+
+@every_space
+def test_a_space_survives_being_written_and_read(name: str) -> None:
+    space = named_space(name)
+    copy = TreeSpace.from_data(json.loads(json.dumps(space.to_data())))
+    assert copy.declared == space.declared
+    assert copy.constraints == space.constraints
+    assert [copy.sample(Random(i)) for i in range(5)] == [space.sample(Random(i)) for i in range(5)]
+
+
+@every_space
+def test_distance_is_zero_to_itself_and_symmetric(name: str) -> None:
+    space, rng = named_space(name), Random(3)
+    a, b = space.sample(rng), space.sample(rng)
+    assert space.distance(a, a) == 0
+    assert 0 < space.distance(a, b) == space.distance(b, a) <= 1
+    assert space.distance(a, space.mutate(a, rng)) > 0
+
+
+@every_space
+def test_a_space_can_be_drawn(name: str) -> None:
+    drawn = draw_space(named_space(name))
+    assert drawn.startswith(name if name != "par" else "order of sfi")
+    assert "members" in drawn.splitlines()[0]
+
+
+def test_published_spaces_have_their_published_size() -> None:
+    assert named_space("par").size() == 3**32
+    # depths 2..15, 14 widths, per layer 3 heads and the inner widths above 1.7 times the width
+    inner = {w: sum(f > 1.7 * w for f in range(128, 4033, 64)) for w in range(128, 961, 64)}
+    by_hand = sum((3 * inner[w]) ** n for n in range(2, 16) for w in inner)
+    assert TreeSpace(named_space("lts-gpt2").declared).size() == by_hand
+
+
+def test_what_lts_published_is_in_its_space() -> None:
+    assert named_space("lts-xl").contains(get("lite-transformer-xl-16-wikitext103").build())
+
+
+def test_lts_members_keep_the_rules_of_the_paper() -> None:
+    space, rng = named_space("lts-gpt2"), Random(0)
+    decisions = space.sample(rng)
+    for _ in range(200):
+        decisions = space.mutate(decisions, rng, 0.3)
+        width, depth = decisions["width"], decisions["depth"]
+        assert isinstance(depth, int)
+        assert isinstance(width, int)
+        assert 6e6 <= count(space.resolve(decisions)).non_embedding <= 100e6
+        for layer in range(depth):
+            inner = decisions[f"inner{layer}"]
+            assert isinstance(inner, int)
+            assert inner > 1.7 * width
+        assert f"inner{depth}" not in decisions
+
+
+def test_a_chain_of_decisions_follows_from_the_seed_alone() -> None:
+    def chain() -> list[str]:
+        space, rng = open_space(), Random("7/3")
+        a = space.sample(rng)
+        b = space.mutate(a, rng)
+        return [key(a), key(b), key(space.cross(a, b, rng))]
+
+    assert chain() == chain()
+
+
+def test_the_open_space_fits_encoders_and_translators() -> None:
+    for family in ("bert", "lra", "translator", "llama"):
+        space, rng = open_space(style(family, 128)), Random(0)
+        for _ in range(30):
+            space.resolve(space.sample(rng)).check()
+
+
+def test_nearly_impossible_limits_are_met_by_walking_towards_them() -> None:
+    space = order_space(style("gpt2", 64), None, slots=24, letters="sfi")
+    rare = TreeSpace(
+        space.declared,
+        (Where(lambda a: float(sum(isinstance(x, Identity) for x in a.layers.layers) - 2)),),
+    )
+    found = rare.resolve(rare.sample(Random(0)))
+    assert sum(isinstance(layer, Identity) for layer in found.layers.layers) <= 2
+
+
+def test_impossible_limits_are_told_in_one_sentence() -> None:
+    space = named_space("lts-gpt2").limited(Limit("decoder_params", high=1000))
+    with pytest.raises(SpecError, match=r"decoder params at most 1k.*relax a limit"):
+        space.sample(Random(0))
+
+
+def test_a_function_as_constraint_cannot_be_written_down() -> None:
+    with pytest.raises(SpecError, match="Python function"):
+        SMALL["limited"].to_data()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: OneOf("a", ()), "no options"),
+        (lambda: OneOf("", (1,)), "needs a name"),
+        (lambda: Span("a", 3, 1), "holds no number"),
+        (lambda: SomeOf("a", (1, 2), 3), "0 <= least <= most"),
+        (lambda: Repeat("a", FEED, 3, 1), "is empty"),
+        (lambda: Limit("params"), "limits nothing"),
+        (lambda: TreeSpace(FeedForward(Span("a", 1, 2, above=1.0, of="b"))), "not in the space"),
+    ],
+)
+def test_senseless_declarations_are_refused(make: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, {}, {"formwright_space": 99}, {"formwright_space": 1, "declared": {"node": "nothing"}}],
+)
+def test_what_is_not_a_space_is_refused(data: object) -> None:
+    with pytest.raises(FormatError):
+        TreeSpace.from_data(data)
+
+
+def test_decisions_that_do_not_fit_are_named() -> None:
+    space = SMALL["bounded"]
+    with pytest.raises(SpecError, match="'w' is missing"):
+        space.resolve({"n": 1, "inner0": 8})
+    with pytest.raises(SpecError, match="inner0 = 5 is not allowed"):
+        space.resolve({"n": 1, "w": 6, "inner0": 5})
+
+
+def test_a_space_of_one_member_says_that_nothing_can_change() -> None:
+    with pytest.raises(SpecError, match="one member only"):
+        TreeSpace(OneOf("a", (FEED,))).mutate({"a": 0}, Random(0))
+
+
+def test_small_lts_spaces_take_their_ranges() -> None:
+    frame = get("gpt2-small").build().frame
+    assert frame is not None
+    space = lts_space(
+        style("gpt2"), frame, depth=(1, 2), width=(8, 16, 8), inner=(16, 32, 16), heads=(2,)
+    )
+    assert space.size() == sum(
+        (sum(f > 1.7 * w for f in (16, 32))) ** n for w in (8, 16) for n in (1, 2)
+    )
+    assert len({arch_id(space.resolve(d)) for d in space.members()}) == space.size()
+
+
+def test_subsets_of_many_options_are_drawn_evenly() -> None:
+    space = TreeSpace((SomeOf("heads", tuple(range(72)), 8, 8),))
+    assert space.size() == math.comb(72, 8)
+    rng, counts = Random(0), [0] * 72
+    for _ in range(2000):
+        chosen = space.sample(rng)["heads"]
+        assert isinstance(chosen, tuple)
+        assert len(chosen) == 8
+        for index in chosen:
+            counts[index] += 1
+    expected = 2000 * 8 / 72
+    assert max(abs(c - expected) for c in counts) < 5 * math.sqrt(expected)
+
+
+def test_every_space_is_a_space() -> None:
+    assert all(isinstance(space, Space) for space in SMALL.values())
+    assert isinstance(SMALL["one"].declared, Node)
+    assert isinstance(named_space("par").declared, Architecture)
