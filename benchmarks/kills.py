@@ -1,6 +1,6 @@
 """Does a run survive being killed, and its checkpoints being cut short?
 
-    python benchmarks/kills.py [--kills 20] [--cuts 60]
+    python benchmarks/kills.py [--kills 20] [--cuts 60] [--only fp32 cuts bf16]
 
 Runs of ``formwright train`` are killed (SIGKILL) once each, at moments spread evenly at random over
 their training; every fourth one waits for the next checkpoint and is killed while that is being
@@ -227,9 +227,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--cuts", type=int, default=60)
+    parser.add_argument("--only", nargs="*", choices=("fp32", "cuts", "bf16"))
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    results: dict[str, Any] = {"steps": STEPS, "checkpoint_every": EVERY}
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if args.only else {}
+    results |= {"steps": STEPS, "checkpoint_every": EVERY}
     RESULTS.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as root:
         runs = Runs(Path(root))
@@ -238,6 +240,8 @@ def main() -> None:
             ("cuts", lambda: cut_often(runs, args.cuts)),
             ("bf16", lambda: kill_often(runs, "bf16", args.kills)),
         ):
+            if args.only and name not in args.only:
+                continue
             results[name] = part()
             RESULTS.write_text(json.dumps(results, indent=1))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from formwright import zoo
+    from formwright.api import Search, search
     from formwright.arch import Architecture, arch_id, diff, from_json, notation, parse, to_json
     from formwright.arch.draw import draw_svg, draw_text
     from formwright.cost import count
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "api": ("Search", "search"),
     "arch": ("Architecture", "arch_id", "diff", "from_json", "notation", "parse", "to_json"),
     "arch.draw": ("draw_svg", "draw_text"),
     "cost": ("count",),
@@ -36,6 +38,7 @@ __all__ = [
     "Architecture",
     "Model",
     "Past",
+    "Search",
     "arch_id",
     "build",
     "count",
@@ -48,6 +51,7 @@ __all__ = [
     "notation",
     "parse",
     "save_model",
+    "search",
     "to_json",
     "zoo",
 ]

@@ -5,7 +5,22 @@ import sys
 
 import typer
 
-from formwright.cli import describe, diff, eval, ops, tasks, train, zoo
+from formwright.cli import (
+    describe,
+    diff,
+    eval,
+    measure,
+    ops,
+    profile,
+    report,
+    search,
+    show,
+    spaces,
+    targets,
+    tasks,
+    train,
+    zoo,
+)
 from formwright.errors import FormwrightError
 
 app = typer.Typer(
@@ -19,9 +34,17 @@ app.command("zoo")(zoo.run)
 app.command("describe")(describe.run)
 app.command("diff")(diff.run)
 app.command("ops")(ops.run)
+app.command("measure")(measure.run)
+app.command("targets")(targets.run)
+app.command("profile")(profile.run)
+app.command("search")(search.run)
+app.command("resume")(search.resume)
+app.command("show")(show.run)
+app.command("spaces")(spaces.run)
 app.add_typer(tasks.app, name="tasks")
 app.command("train")(train.run)
 app.command("eval")(eval.run)
+app.command("report")(report.run)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,4 @@
-"""What a user may write for an architecture: a zoo name, a notation string, or a JSON file."""
+"""What a user may write for an architecture: zoo name, notation, JSON file, trial of a search."""
 
 import re
 from pathlib import Path
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from formwright.tasks import Task
 
 _LARGEST = 10_000_000  # bytes of a JSON file; a real one has a few thousand
+_TRIAL = re.compile(r".+#\d+")  # a trial of a search: runs/demo#17
 _NAME = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)+")  # a zoo name, not a string of layers
 
 
@@ -38,12 +39,25 @@ def _read(text: str, defaults: Style | None = None) -> Architecture:
         return zoo.get(text).build()
     if text.endswith(".json"):
         return _from_file(Path(text))
+    if _TRIAL.fullmatch(text):
+        return _from_study(text)
     try:
         return parse(text, defaults=defaults)
     except NotationError:
         if _NAME.fullmatch(text):
             zoo.get(text)  # raises with a suggestion
         raise
+
+
+def _from_study(text: str) -> Architecture:
+    from formwright.study import Study
+
+    folder, _, number = text.rpartition("#")
+    study = Study.open(folder)
+    trials = study.trials
+    if int(number) >= len(trials):
+        raise InputError(f"{folder} has no trial {number}; it has 0 to {len(trials) - 1}.")
+    return parse(study.notation(int(number)))
 
 
 def _from_file(path: Path) -> Architecture:

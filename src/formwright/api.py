@@ -1,0 +1,83 @@
+"""What people call from Python: a search in one line, and what comes of it.
+
+    import formwright as fw
+
+    found = fw.search(task="classify:reviews.csv", max_latency=5.0, budget=600)
+    found.front, found.best("latency"), found.report()
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from formwright.arch import Architecture
+from formwright.recipes.conduct import begin, conduct
+from formwright.recipes.plan import Plan
+from formwright.report import write_report
+from formwright.space import TreeSpace
+from formwright.space.files import write_space
+from formwright.study import Study
+from formwright.study.loop import OnEvent
+from formwright.study.outcome import Outcome, read_outcome
+from formwright.trial import Objective, Trial
+
+
+class Search(Study):
+    """A study that a search has made."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Baseline and result."""
+        return read_outcome(self.folder)
+
+    def architecture(self, trial: Trial) -> Architecture:
+        """The architecture of a trial."""
+        found: Architecture = self.space.resolve(trial.decisions)
+        return found
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the report and say where it is."""
+        return write_report(self.folder, out)
+
+
+def search(
+    task: str = "stdlib",
+    space: str | TreeSpace = "open",
+    objectives: Sequence[Objective] = (),
+    budget: float | None = 300.0,
+    *,
+    trials: int | None = None,
+    out: str | Path = "runs/search",
+    on_event: OnEvent | None = None,
+    **options: Any,
+) -> Search:
+    """Search for architectures; calling it again with the same folder continues.
+
+    Args:
+        task: Name of a task.
+        space: Name of a space, or one of your own.
+        objectives: What counts; quality against latency when not given.
+        budget: Seconds in all; None for no limit.
+        trials: How many trials in all.
+        out: Folder of the study.
+        on_event: Told of every trial.
+        options: Whatever else a ``Plan`` takes: ``max_latency``, ``strategy``, ``seed``, ...
+    """
+    folder = Path(out)
+    if isinstance(space, TreeSpace):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_space(folder / "space.json", space)
+        space = str(folder / "space.json")
+    plan = Plan(
+        task=task,
+        space=space,
+        minimise=tuple(o.name for o in objectives if o.direction == "min"),
+        maximise=tuple(o.name for o in objectives if o.direction == "max"),
+        seconds=budget,
+        trials=trials,
+        **options,
+    )
+    study = begin(plan, folder)
+    conduct(study, seconds=budget, trials=trials, workers=plan.workers, on_event=on_event)
+    study.close()
+    return Search(folder)

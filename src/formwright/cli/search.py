@@ -1,0 +1,196 @@
+"""``formwright search``: find architectures for a task and a machine. Also ``resume``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from formwright.recipes.plan import Plan
+    from formwright.study import Study
+
+RECIPE_HELP = "A published system (lts), or nothing for the usual search."
+SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
+SET_HELP = "A number of the training, such as batch_tokens=2048, lr=1e-3."
+
+
+def run(
+    recipe: Annotated[str | None, typer.Argument(help=RECIPE_HELP, show_default=False)] = None,
+    task: Annotated[str, typer.Option(help="A task: stdlib, classify:reviews.csv, ...")] = "stdlib",
+    space: Annotated[str, typer.Option(help=SPACE_HELP)] = "open",
+    strategy: Annotated[str | None, typer.Option(help="How to choose what to try next.")] = None,
+    estimator: Annotated[str, typer.Option(help="train, or a training-free proxy.")] = "train",
+    minimise: Annotated[list[str] | None, typer.Option(help="A value to make small.")] = None,
+    maximise: Annotated[list[str] | None, typer.Option(help="A value to make large.")] = None,
+    max_latency: Annotated[str | None, typer.Option(help="At most, such as 5ms.")] = None,
+    max_params: Annotated[str | None, typer.Option(help="At most, such as 10M.")] = None,
+    max_flops: Annotated[str | None, typer.Option(help="At most, such as 2G.")] = None,
+    target: Annotated[str, typer.Option(help="Such as onnx,threads=2, or a JSON file.")] = "",
+    cost: Annotated[str, typer.Option(help="latency, flops, params or memory.")] = "latency",
+    budget: Annotated[str | None, typer.Option(help="How long, such as 90s or 10m.")] = None,
+    trials: Annotated[int | None, typer.Option(help="How many trials.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes; 0: one per two cores.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
+    preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
+    width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
+    baseline: Annotated[str, typer.Option(help="Layers of the hand-designed rival.")] = "",
+    steps: Annotated[int, typer.Option(help="Training steps of the first stage.")] = 60,
+    rungs: Annotated[int, typer.Option(help="Stages of training.")] = 2,
+    set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the search.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
+) -> None:
+    """Search for architectures. The same command again continues where it stopped."""
+    from formwright.cli.train import seconds, settings
+    from formwright.recipes.plan import Plan
+    from formwright.train import TrainConfig
+
+    if recipe is not None:
+        from formwright.cli.recipe import run_recipe
+
+        run_recipe(recipe, preset, out=out, seed=seed, target=target, quiet=json)
+        return
+    plan = Plan(
+        task=task,
+        space=space,
+        width=width,
+        baseline=baseline,
+        strategy=strategy or "",
+        estimator=estimator,
+        minimise=tuple(minimise or ()),
+        maximise=tuple(maximise or ()),
+        cost=cost,  # type: ignore[arg-type]  # checked by the plan
+        target=target,
+        max_latency=_milliseconds(max_latency),
+        max_params=_count(max_params),
+        max_flops=_count(max_flops),
+        steps=steps,
+        rungs=rungs,
+        settings=settings(TrainConfig, set_ or []),
+        seconds=seconds(budget) if budget else (None if trials else 300.0),
+        trials=trials,
+        workers=workers or _usual_workers(),
+        seed=seed,
+    )
+    _search(plan, out or _usual_folder(plan), json)
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="Folder of a search.", show_default=False)],
+    budget: Annotated[str | None, typer.Option(help="How long in all, such as 20m.")] = None,
+    trials: Annotated[int | None, typer.Option(help="How many trials in all.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
+) -> None:
+    """Continue a search, also with a larger budget than it began with."""
+    from formwright.cli.train import seconds
+    from formwright.study import Study
+
+    study = Study.open(run)
+    _conduct(study, json, seconds(budget) if budget else None, trials, workers)
+
+
+def _search(plan: "Plan", folder: Path, json: bool) -> None:
+    from formwright.recipes.conduct import begin
+
+    def say(text: str) -> None:
+        if not json:
+            print(text, flush=True)
+
+    study = begin(plan, folder, command=_command(folder), say=say)
+    _conduct(study, json, plan.seconds, plan.trials, plan.workers)
+
+
+def _conduct(
+    study: "Study", json: bool, seconds: float | None, trials: int | None, workers: int | None
+) -> None:
+    from formwright.cli.live import watching
+    from formwright.cli.show import print_study, study_data
+    from formwright.recipes.conduct import conduct
+    from formwright.report import write_report
+
+    with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
+        ending, _ = conduct(
+            study,
+            seconds=seconds,
+            trials=trials,
+            workers=workers,
+            stop=view.stopped,
+            on_event=view.on_event,
+            say=view.say,
+        )
+    report = write_report(study.folder)
+    if json:
+        from formwright.cli.output import print_json
+
+        print_json({**study_data(study), "report": str(report)})
+    else:
+        print_study(study)
+        print(f"report: {report}")
+    if ending == "stopped":
+        if not json:
+            print(f"Stopped. Nothing is lost; go on with: formwright resume {study.folder}")
+        raise typer.Exit(view.exit_code)
+    if not json:
+        _print_next(study)
+
+
+def _print_next(study: "Study") -> None:
+    """What a user would do next."""
+    from formwright.study.outcome import read_outcome
+
+    chosen = read_outcome(study.folder).chosen
+    if chosen is not None:
+        task = study.meta.get("task")
+        print(f"next: formwright train '{study.folder}#{chosen}' --task '{task}' --time 30m")
+    print(f"      formwright resume {study.folder} --budget 30m")
+
+
+def _usual_workers() -> int:
+    import os
+
+    return max(1, min(8, (os.cpu_count() or 1)))
+
+
+def _usual_folder(plan: "Plan") -> Path:
+    """A folder that the same command finds again and another one does not."""
+    import hashlib
+    from json import dumps
+
+    free = {"seconds", "trials", "workers"}
+    asked = dumps({k: v for k, v in plan.to_data().items() if k not in free}, sort_keys=True)
+    kind = "".join(c for c in plan.task.split(":")[0].split("?")[0] if c.isalnum() or c == "-")
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    return Path("runs") / f"search-{kind}-{digest}"
+
+
+def _command(folder: Path) -> str:
+    """The command that repeats this search in another place."""
+    import shlex
+
+    words = sys.argv[1:]
+    named = any(word == "--out" or word.startswith("--out=") for word in words)
+    return shlex.join(["formwright", *words, *([] if named else ["--out", str(folder)])])
+
+
+def _milliseconds(text: str | None) -> float | None:
+    return None if text is None else _quantity(text, {"ms": 1.0, "us": 1e-3, "s": 1e3}, "5ms")
+
+
+def _count(text: str | None) -> float | None:
+    units = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+    return None if text is None else _quantity(text, units, "10M")
+
+
+def _quantity(text: str, units: dict[str, float], example: str) -> float:
+    from formwright.errors import InputError
+
+    unit = next((u for u in units if text.endswith(u)), "")
+    try:
+        found: Any = float(text.removesuffix(unit)) * units.get(unit, 1.0)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < 1e18:
+        raise InputError(f"{text!r} is no quantity above 0; write for example {example}.")
+    return float(found)

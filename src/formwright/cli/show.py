@@ -1,0 +1,131 @@
+"""``formwright show``: where a search stands and what it has found."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from formwright.study import Study
+    from formwright.study.outcome import Outcome
+    from formwright.trial import Trial
+
+
+def run(
+    run: Annotated[Path, typer.Argument(help="Folder of a search.", show_default=False)],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show the front of a search, running or not."""
+    from formwright.cli.output import print_json
+    from formwright.study import Study
+
+    study = Study.open(run)
+    if json:
+        print_json(study_data(study))
+    else:
+        print_study(study)
+
+
+def study_data(study: "Study") -> dict[str, Any]:
+    """A study as plain values."""
+    from dataclasses import asdict
+
+    from formwright.study.outcome import read_outcome
+
+    outcome = read_outcome(study.folder)
+    return {
+        "state": _state(study, outcome),
+        "objectives": [{"name": o.name, "direction": o.direction} for o in study.objectives],
+        "trials": [_trial_data(study, trial) for trial in study.trials],
+        "front": [trial.number for trial in study.front],
+        "baseline": asdict(outcome.baseline) if outcome.baseline is not None else None,
+        "headline": outcome.headline,
+        "chosen": outcome.chosen,
+        "facts": dict(outcome.facts),
+        "control": _control(study),
+        "seconds": study.state.seconds,
+        "out": str(study.folder),
+    }
+
+
+def print_study(study: "Study") -> None:
+    """The front, the baseline and the result for people."""
+    from formwright.cli.output import console
+    from formwright.study.outcome import read_outcome
+
+    state = study.state
+    outcome = read_outcome(study.folder)
+    failed = f", {state.failed} failed" if state.failed else ""
+    print(f"{state.done} trials done{failed}, {state.seconds:.0f} s; {_state(study, outcome)}")
+    console().print(front_table(study))
+    control = _control(study)
+    if control:
+        print(
+            f"random search at equal cost ({control['seconds']:.0f} s of trials): hypervolume "
+            f"{control['random']:.3f}, this search {control['search']:.3f}"
+        )
+    if outcome.headline:
+        print(outcome.headline)
+
+
+def front_table(study: "Study", most: int = 20) -> "Table":
+    """The front beside the baseline."""
+    from formwright.arch.writer import short
+    from formwright.cli.output import short_number, table
+    from formwright.study.outcome import read_outcome
+
+    names = [objective.name for objective in study.objectives]
+    shown = table("trial", *names, "params", "layers", right=(*names, "params"))
+    baseline = read_outcome(study.folder).baseline
+    rows = study.front
+    step = max(1, -(-len(rows) // most))
+    for trial in rows[::step]:
+        arch = study.space.resolve(trial.decisions)
+        values = [f"{trial.values[name]:.4g}" for name in names]
+        params = trial.values.get("params")
+        layers = f"{short(arch)} {arch.backbone.width}" if hasattr(arch, "backbone") else ""
+        shown.add_row(str(trial.number), *values, short_number(params) if params else "", layers)
+    if baseline is not None and baseline.values:
+        values = [f"{baseline.values.get(name, float('nan')):.4g}" for name in names]
+        params = baseline.values.get("params")
+        shown.add_row("base", *values, short_number(params) if params else "", baseline.name)
+    return shown
+
+
+def _state(study: "Study", outcome: "Outcome") -> str:
+    if study.state.coordinator:
+        return "running"
+    return "finished" if outcome.headline else "stopped"
+
+
+def _trial_data(study: "Study", trial: "Trial") -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "state": trial.state,
+        "id": trial.arch,
+        "notation": study.notation(trial.number),
+        "values": dict(trial.values),
+        "rung": trial.rung,
+        "note": trial.note,
+        "reason": trial.reason,
+        "parents": list(trial.parents),
+        "seconds": trial.seconds,
+    }
+
+
+def _control(study: "Study") -> dict[str, float] | None:
+    """Random search against this search, both at the cost of the random trials."""
+    from formwright.report.material import gather
+    from formwright.report.sections.progress import progress_info
+
+    info = progress_info(gather(study))
+    if info is None or info.random is None:
+        return None
+    cost = min(info.random.seconds, info.found.seconds)
+    return {
+        "seconds": cost,
+        "random": info.random.at_cost(cost),
+        "search": info.found.at_cost(cost),
+    }

@@ -1,0 +1,24 @@
+"""Estimators: how good an architecture is, by training or without, and what it costs."""
+
+from formwright.estimate.base import Diverged, Estimator, Together, Work
+from formwright.estimate.cost import Candidate, Counted, Measured
+from formwright.estimate.proxy import Combined, Proxies, get_proxy, proxies
+from formwright.estimate.stored import Cached, Tabular
+from formwright.estimate.training import Training
+
+__all__ = [
+    "Cached",
+    "Candidate",
+    "Combined",
+    "Counted",
+    "Diverged",
+    "Estimator",
+    "Measured",
+    "Proxies",
+    "Tabular",
+    "Together",
+    "Training",
+    "Work",
+    "get_proxy",
+    "proxies",
+]

@@ -1,0 +1,66 @@
+"""What an estimator is: it says how good, or how dear, an architecture is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from formwright.errors import FormwrightError
+from formwright.trial import Trial
+
+
+class Diverged(FormwrightError):
+    """Training came to nothing: a verdict on the architecture, not a fault of the program."""
+
+
+class Work(Protocol):
+    """What an estimator is given. A study's ``Job`` is one."""
+
+    @property
+    def arch(self) -> Any:
+        """The architecture, or whatever member of a space is tried."""
+
+    @property
+    def trial(self) -> Trial:
+        """The trial it belongs to."""
+
+    @property
+    def folder(self) -> Path:
+        """Where files of this trial may be kept."""
+
+    @property
+    def previous(self) -> Path | None:
+        """The same of the trial that this one continues."""
+
+    @property
+    def seed(self) -> int:
+        """What all randomness of the estimate follows from."""
+
+
+class Estimator(ABC):
+    """Gives named values for an architecture. Knows nothing of strategies.
+
+    An estimator is plain data (a frozen dataclass), so that it can be handed to worker processes.
+    """
+
+    @abstractmethod
+    def __call__(self, work: Work) -> Mapping[str, float]:
+        """The values of one architecture; raises ``FormwrightError`` where there are none."""
+
+
+class Together(Estimator):
+    """Several estimators on the same architecture, one after the other.
+
+    Args:
+        parts: Their values are put together; cheap ones should come first, so that an
+            architecture they refuse is not trained.
+    """
+
+    def __init__(self, *parts: Estimator) -> None:
+        self.parts = parts
+
+    def __call__(self, work: Work) -> Mapping[str, float]:
+        found: dict[str, float] = {}
+        for part in self.parts:
+            found |= part(work)
+        return found

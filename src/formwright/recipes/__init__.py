@@ -1,0 +1,1 @@
+"""Recipes: published systems, one file each, and the usual search."""

@@ -1,0 +1,234 @@
+"""Conducting a search: the baseline first, then the loop, then what was found, in words."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from formwright.arch import Architecture, arch_id, notation, parse
+from formwright.cost import Target, calibrate, compare
+from formwright.errors import FormwrightError, InputError
+from formwright.execute import search as run_study
+from formwright.recipes.plan import Plan
+from formwright.study import Ending, Job, Rules, Study
+from formwright.study.loop import OnEvent
+from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
+from formwright.trial import Objective, Trial
+
+Say = Callable[[str], None]
+
+
+def begin(plan: Plan, folder: Path, *, command: str = "", say: Say | None = None) -> Study:
+    """Open the study of a plan, or create it: baseline evaluated, target calibrated.
+
+    The same plan in the same folder continues; another one is refused.
+    """
+    say = say or (lambda text: None)
+    if (folder / "study.db").exists():
+        study = Study.open(folder)
+        _agree(plan, study)
+        return study
+    space = plan.make_space()
+    space.sample(Random(plan.seed))  # an empty space is told before anything is trained
+    name, arch = plan.make_baseline()
+    target = None
+    if plan.measures:
+        say("calibrating the clock on this machine")
+        asked = plan.make_target()
+        target = asked if asked.reference_ms else calibrate(_against(asked, arch), seconds=2.0)
+    study = Study.create(
+        folder,
+        space=space,
+        objectives=plan.objectives(),
+        strategy=plan.strategy_name,
+        options=plan.strategy_options,
+        seed=plan.seed,
+        rules=Rules(
+            window=1 if plan.workers == 1 else 2 * plan.workers,
+            control=plan.control,
+            limits=plan.limits(),
+        ),
+        plan=plan.to_data(),
+        target=asdict(target) if target is not None else None,
+        task=plan.task,
+        command=command,
+    )
+    write_outcome(folder, Outcome(Baseline(name, notation(arch), arch_id(arch), {})))
+    return study
+
+
+def conduct(
+    study: Study,
+    *,
+    seconds: float | None = None,
+    trials: int | None = None,
+    workers: int | None = None,
+    stop: Callable[[], bool] | None = None,
+    on_event: OnEvent | None = None,
+    say: Say | None = None,
+) -> tuple[Ending, Outcome]:
+    """Search until the budget is spent, then say what was found. Calling it again goes on.
+
+    Args:
+        study: As ``begin`` gave it.
+        seconds: Budget in all; the plan's when neither this nor ``trials`` is given.
+        trials: The same in trials.
+        workers: Processes; the plan's when not given.
+        stop: Asked several times a second; True ends the search.
+        on_event: Told of every trial.
+        say: Told what goes on besides trials.
+    """
+    say = say or (lambda text: None)
+    plan = plan_of(study)
+    if seconds is None and trials is None:
+        seconds, trials = plan.seconds, plan.trials
+    estimator = plan.make_estimator(target_of(study))
+    outcome = _with_baseline(study, plan, estimator, say)
+    ending = run_study(
+        study,
+        estimator,
+        workers=workers or plan.workers,
+        seconds=seconds,
+        trials=trials,
+        stop=stop,
+        on_event=on_event,
+    )
+    if ending != "stopped":
+        say("measuring the best against the baseline once more")
+        outcome = conclude(study, outcome)
+    return ending, outcome
+
+
+def plan_of(study: Study) -> Plan:
+    """The plan that a study was begun with."""
+    return Plan.from_data(study.meta.get("plan"))
+
+
+def target_of(study: Study) -> Target | None:
+    """Where the study measures latency; None where it does not."""
+    data = study.meta.get("target")
+    return Target(**data) if data else None
+
+
+def conclude(study: Study, outcome: Outcome) -> Outcome:
+    """Find the member of the front that beats the baseline by most, and say by how much."""
+    baseline = outcome.baseline
+    quality, cost = headline_objectives(study)
+    chosen = champion(study.front, baseline, quality, cost) if baseline is not None else None
+    if baseline is None or cost is None or chosen is None:
+        outcome = replace(outcome, headline=_no_champion(study, baseline, quality))
+        write_outcome(study.folder, outcome)
+        return outcome
+    times = baseline.values[cost.name] / chosen.values[cost.name]
+    facts = {"times": times}
+    words = f"{times:.2f} times less {cost.name} than"
+    if cost.name == "latency":
+        facts, words = _paired(study, chosen, baseline)
+    ours, theirs = chosen.values[quality.name], baseline.values[quality.name]
+    headline = (
+        f"Trial {chosen.number} is {words} {baseline.name}, at {quality.name} {ours:.4g} "
+        f"against {theirs:.4g}."
+    )
+    outcome = replace(outcome, headline=headline, chosen=chosen.number, facts=facts)
+    write_outcome(study.folder, outcome)
+    return outcome
+
+
+def headline_objectives(study: Study) -> tuple[Objective, Objective | None]:
+    """The objective that stands for quality, and the one that stands for cost."""
+    first, *others = study.objectives
+    return first, others[0] if others else None
+
+
+def champion(
+    front: list[Trial], baseline: Baseline, quality: Objective, cost: Objective | None
+) -> Trial | None:
+    """The cheapest trial that is at least as good as the baseline."""
+    if quality.name not in baseline.values or cost is None:
+        return None
+    bar = quality.sign * baseline.values[quality.name]
+    good = [trial for trial in front if quality.sign * trial.values[quality.name] <= bar]
+    return min(good, key=lambda t: cost.sign * t.values[cost.name], default=None)
+
+
+def _paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, float], str]:
+    """Measure the two against each other once more, longer than in the search."""
+    target = target_of(study)
+    ours: Architecture = study.space.resolve(chosen.decisions)
+    found = compare(ours, parse(baseline.notation), target, seconds=6.0, precision=0.01)
+    facts = {
+        "speedup": 1 / found.ratio,
+        "speedup_low": 1 / found.high,
+        "speedup_high": 1 / found.low,
+    }
+    words = (
+        f"{facts['speedup']:.2f} times faster (95 %: {facts['speedup_low']:.2f} to "
+        f"{facts['speedup_high']:.2f}) than"
+    )
+    return facts, words
+
+
+def _no_champion(study: Study, baseline: Baseline | None, quality: Objective) -> str:
+    front = study.front
+    if not front:
+        done = study.state.done
+        return (
+            "No trial has reached the last stage yet; give the search a larger budget."
+            if done
+            else "No trial has succeeded; see the reasons in the report."
+        )
+    best = min(front, key=lambda t: quality.sign * t.values[quality.name])
+    value = best.values[quality.name]
+    if baseline is None or quality.name not in baseline.values:
+        return f"The best {quality.name} found is {value:.4g}, by trial {best.number}."
+    return (
+        f"Nothing reached the {quality.name} of {baseline.name} "
+        f"({baseline.values[quality.name]:.4g}) yet; the best is {value:.4g}, by trial "
+        f"{best.number}."
+    )
+
+
+def _with_baseline(study: Study, plan: Plan, estimator: Any, say: Say) -> Outcome:
+    """Evaluate the baseline as a trial of the last rung would be, once."""
+    outcome = read_outcome(study.folder)
+    if outcome.baseline is None:
+        name, arch = plan.make_baseline()
+        outcome = Outcome(Baseline(name, notation(arch), arch_id(arch), {}))
+    assert outcome.baseline is not None
+    if outcome.baseline.values:
+        return outcome
+    name, arch = plan.make_baseline()
+    say(f"evaluating the baseline, {name}")
+    trial = Trial(-1, {}, rung=plan.top)
+    job = Job(trial, arch, study.folder / "baseline", None, plan.seed)
+    try:
+        values = dict(estimator(job))
+    except FormwrightError as error:
+        raise InputError(f"The baseline {name} cannot be evaluated: {error}") from None
+    outcome = replace(outcome, baseline=replace(outcome.baseline, values=values))
+    write_outcome(study.folder, outcome)
+    return outcome
+
+
+def _against(target: Target, arch: Architecture) -> Target:
+    """Times are taken against the baseline, unless the target has a reference of its own."""
+    return target if target.reference is not None else target.replace(reference=notation(arch))
+
+
+def _agree(plan: Plan, study: Study) -> None:
+    """A folder is continued by the same plan only; budgets and workers may differ."""
+    free = {"seconds", "trials", "workers"}
+    ours, theirs = plan.to_data(), plan_of(study).to_data()
+    different = sorted(k for k in ours if k not in free and _plain(ours[k]) != _plain(theirs[k]))
+    if different:
+        name = different[0]
+        raise InputError(
+            f"{study.folder} holds another search: its {name} is {theirs[name]!r}, not "
+            f"{ours[name]!r}. Continue it with `formwright resume {study.folder}`, or choose "
+            "another --out."
+        )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

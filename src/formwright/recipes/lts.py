@@ -1,0 +1,288 @@
+"""LiteTransformerSearch: training-free Pareto search with decoder parameters as the proxy.
+
+Paper: Javaheripi et al. 2022, https://arxiv.org/abs/2203.02094
+
+What the paper does                         where it lives here
+per-layer heads and inner width             space.lts
+decoder parameters stand for perplexity     estimate.proxy.counts
+latency and peak memory on the device       cost.meter, cost.memory
+evolution around the front, 30 x 80         strategy.blackbox.lts
+latency of every candidate measured         cost.profiling (predicted), then every member of the
+                                            final front measured: strategy.blackbox.confirmed
+models picked against a baseline            picked() below
+their training, the rank correlation        train, prove() below
+
+Differs from the paper: latency is predicted while the search runs, by a predictor fitted to
+measurements made on the same target, and what reaches the front is measured, paired with a
+reference; the paper measures every candidate, ten times in a row. Memory is computed while the
+search runs and measured, as a true peak, at the end; the paper sums allocations.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from formwright.arch import Architecture, arch_id, notation
+from formwright.arch.frame import Frame, LanguageModel
+from formwright.arch.style import style
+from formwright.cost import Target, calibrate
+from formwright.cost.profiling import plan_for, profile_space
+from formwright.errors import InputError
+from formwright.estimate import Candidate, Training
+from formwright.execute import search
+from formwright.files import write_atomically
+from formwright.recipes.statistics import spearman
+from formwright.space import TreeSpace, named_space
+from formwright.space.lts import lts_space
+from formwright.study import Ending, Job, Rules, Study
+from formwright.study.loop import OnEvent
+from formwright.study.outcome import Baseline, Outcome, write_outcome
+from formwright.train import TrainConfig
+from formwright.trial import Objective, Trial
+from formwright.zoo import get
+
+OBJECTIVES = (
+    Objective("decoder_params", "max"),
+    Objective("latency", "min"),
+    Objective("memory", "min"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lts:
+    """Every number of the system.
+
+    Args:
+        name: Of the preset.
+        space: What is searched.
+        baseline: The hand-designed rival, and what to call it.
+        target: Where models run.
+        start, generations, children: Of the evolution: start + children x (generations - 1)
+            candidates.
+        samples: Members measured to fit the latency predictor.
+        seconds: Longest measurement of one member.
+        task: What picked models are trained on; None trains none.
+        training: How they are trained.
+        trained: Models to train at most.
+    """
+
+    name: str
+    space: TreeSpace
+    baseline: tuple[str, Architecture]
+    target: Target
+    start: int = 100
+    generations: int = 30
+    children: int = 80
+    samples: int = 100
+    seconds: float = 0.5
+    task: str | None = None
+    training: TrainConfig = TrainConfig()  # noqa: RUF009  # frozen
+    trained: int = 6
+    seed: int = 0
+
+    @property
+    def candidates(self) -> int:
+        """Architectures looked at: 2,420 in the paper."""
+        return self.start + self.children * (self.generations - 1)
+
+
+def paper(backbone: str = "gpt2") -> Lts:
+    """The published search: batch 1, 192 tokens, one thread, 2,420 candidates."""
+    spaces = {"gpt2": "lts-gpt2", "xl": "lts-xl"}
+    if backbone not in spaces:
+        raise InputError(f"backbone={backbone!r} is unknown; use gpt2 or xl.")
+    zoo = {"gpt2": "lite-gpt2-16-wikitext103", "xl": "lite-transformer-xl-16-wikitext103"}
+    arch = get(zoo[backbone]).build()
+    lamb = TrainConfig(
+        steps=40_000, optimiser="lamb", lr=0.01, lr_end=0.001, warmup=1000, clip=0.25,
+        batch_tokens=256 * 192, dropout=0.1, memory=192 if backbone == "xl" else 0,
+    )  # fmt: skip
+    return Lts(
+        name=f"lts-{backbone}-paper",
+        space=named_space(spaces[backbone], frame=arch.frame),
+        baseline=(f"{zoo[backbone]}", arch),
+        target=Target(length=192),
+        training=lamb,
+    )
+
+
+def small(backbone: str = "gpt2") -> Lts:
+    """The same on bytes of the standard library: minutes on two cores, models trained."""
+    frame = Frame(vocab=256, length=128, head=LanguageModel())
+    family = style("gpt2" if backbone == "gpt2" else "transformer_xl", 96)
+    whole = paper(backbone)
+    if backbone == "xl":  # its layers own their bias vectors, as in the published space
+        family = replace(family, backbone=whole.space.declared.backbone.replace(width=96))
+        plain = family.backbone.embedding.replace(clusters=(), divide=1)
+        family = replace(family, backbone=family.backbone.replace(embedding=plain))
+    space = lts_space(
+        family, frame, depth=(1, 4), width=(32, 128, 16), inner=(64, 512, 32), heads=(2, 4),
+        name=f"lts-{backbone}-small",
+    )  # fmt: skip
+    return replace(
+        whole,
+        name=f"lts-{backbone}-small",
+        space=space,
+        baseline=("4 layers of width 96", space.resolve(_homogeneous(4, 96, 384))),
+        target=Target(length=128),
+        start=20,
+        children=16,
+        generations=8,
+        samples=40,
+        seconds=0.3,
+        task="stdlib?length=128",
+        training=TrainConfig(steps=150, batch_tokens=1024, lr=2e-3, warmup=20, score_batches=32),
+        trained=6,
+    )
+
+
+def smoke(backbone: str = "gpt2") -> Lts:
+    """The same path in seconds, for tests."""
+    return replace(
+        small(backbone),
+        name=f"lts-{backbone}-smoke",
+        start=6,
+        children=4,
+        generations=2,
+        samples=8,
+        seconds=0.02,
+        training=TrainConfig(steps=2, batch_tokens=256, score_batches=1, warmup=1),
+        trained=2,
+    )
+
+
+def begin(
+    recipe: Lts, folder: Path, *, command: str = "", say: Callable[[str], None] = lambda text: None
+) -> Study:
+    """Open the study of a recipe, or create it."""
+    if (folder / "study.db").exists():
+        study = Study.open(folder)
+        if study.meta.get("recipe") != recipe.name or study.seed != recipe.seed:
+            raise InputError(f"{folder} holds another search; choose another --out.")
+        return study
+    say("calibrating the clock on this machine")
+    return _create(recipe, folder, calibrate(recipe.target, seconds=2.0), command)
+
+
+def conduct(
+    recipe: Lts,
+    study: Study,
+    *,
+    stop: Callable[[], bool] | None = None,
+    on_event: OnEvent | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Ending:
+    """Profile the target, search, measure the front, pick, train. Calling it again goes on."""
+    target, path = Target(**study.meta["target"]), study.folder / "profile.json"
+    say(f"measuring {recipe.samples} members to fit the latency predictor")
+    plan = plan_for(recipe.space, target, samples=recipe.samples, check=_held(recipe), table=False)
+    profile_space(recipe.space, target, path, plan=plan, seconds=recipe.seconds)
+    evaluate = Candidate(str(path), target, recipe.seconds)
+    say(f"searching {recipe.candidates:,} candidates, then measuring the front")
+    ending = search(study, evaluate, stop=stop, on_event=on_event)
+    if ending != "stopped":
+        _conclude(recipe, study, evaluate, say)
+    return ending
+
+
+def picked(front: Sequence[Trial], baseline: Mapping[str, float]) -> list[Trial]:
+    """Members within 5 % of the baseline in one objective that beat it in another; the fastest
+    and the smallest besides."""
+    names = [(o.name, o.sign) for o in OBJECTIVES]
+
+    def fits(trial: Trial) -> bool:
+        return any(
+            abs(trial.values[near] / baseline[near] - 1) <= 0.05
+            and any(
+                sign * trial.values[other] < sign * baseline[other]
+                for other, sign in names
+                if other != near
+            )
+            for near, _ in names
+        )
+
+    chosen = [trial for trial in front if fits(trial)]
+    for name in ("latency", "memory"):
+        if front:
+            chosen.append(min(front, key=lambda t: t.values[name]))
+    return list({trial.number: trial for trial in chosen}.values())
+
+
+def prove(recipe: Lts, study: Study, chosen: Sequence[Trial]) -> dict[str, Any]:
+    """Train what was picked, spread over the front, and rank it by proxy and by result."""
+    if recipe.task is None or not chosen:
+        return {}
+    step = max(1, -(-len(chosen) // recipe.trained))
+    spread = sorted(chosen, key=lambda t: t.values["decoder_params"])[::step]
+    training = Training(recipe.task, recipe.training)
+    rows = []
+    for trial in spread:
+        arch = study.space.resolve(trial.decisions)
+        job = Job(replace(trial, rung=0), arch, study.trial_folder(trial.number), None, recipe.seed)
+        loss = training(job)["loss"]
+        rows.append({"trial": trial.number, "loss": loss, **dict(trial.values)})
+    proxies = [row["decoder_params"] for row in rows]
+    losses = [-row["loss"] for row in rows]
+    found = spearman(proxies, losses) if len(rows) > 2 else None
+    return {"models": rows, "spearman": found}
+
+
+def _conclude(recipe: Lts, study: Study, evaluate: Candidate, say: Callable[[str], None]) -> None:
+    name, arch = recipe.baseline
+    job = Job(Trial(-1, {}, rung=1), arch, study.folder / "baseline", None, recipe.seed)
+    say(f"measuring the baseline, {name}")
+    values = dict(evaluate(job))
+    front = study.front
+    chosen = picked(front, values)
+    say(f"{len(front)} members on the measured front, {len(chosen)} picked")
+    proof = prove(recipe, study, chosen)
+    write_atomically(study.folder / "proof.json", json.dumps(proof, indent=1).encode())
+    best = [t for t in front if t.values["decoder_params"] >= values["decoder_params"]]
+    fastest = min(best, key=lambda t: t.values["latency"], default=None)
+    headline, facts = f"{len(front)} architectures are on the measured front.", {}
+    if fastest is not None:
+        times = values["latency"] / fastest.values["latency"]
+        smaller = values["memory"] / fastest.values["memory"]
+        facts = {"speedup": times, "memory_saved": smaller}
+        headline = (
+            f"Trial {fastest.number} is {times:.2f} times faster than {name} and takes "
+            f"{smaller:.2f} times less memory, with as many decoder parameters."
+        )
+    base = Baseline(name, notation(arch), arch_id(arch), values)
+    number = fastest.number if fastest is not None else None
+    write_outcome(study.folder, Outcome(base, headline, number, facts))
+
+
+def _create(recipe: Lts, folder: Path, target: Target, command: str) -> Study:
+    return Study.create(
+        folder,
+        space=recipe.space,
+        objectives=OBJECTIVES,
+        strategy="confirmed",
+        options={
+            "inner": "lts",
+            "first": recipe.candidates,
+            "start": recipe.start,
+            "children": recipe.children,
+            "slack": 0.02,
+            "most": max(10, recipe.candidates // 12),
+        },
+        seed=recipe.seed,
+        rules=Rules(),
+        target=asdict(target),
+        recipe=recipe.name,
+        task=recipe.task,
+        command=command,
+    )
+
+
+def _held(recipe: Lts) -> int:
+    return max(4, recipe.samples // 5)
+
+
+def _homogeneous(depth: int, width: int, inner: int) -> dict[str, Any]:
+    """Decisions of a model whose layers are all alike."""
+    per_layer = {f"{k}{i}": v for i in range(depth) for k, v in (("heads", 4), ("inner", inner))}
+    return {"depth": depth, "width": width, **per_layer}

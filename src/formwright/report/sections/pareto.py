@@ -1,0 +1,271 @@
+"""The front: what can be had of one objective for how much of another.
+
+With one objective there is no front, and the section shows its value from trial to trial.
+"""
+
+from collections.abc import Sequence
+from itertools import permutations
+from math import isfinite
+from typing import NamedTuple
+
+from formwright.report.chart import (
+    SHEETS,
+    Chart,
+    Scale,
+    Sheet,
+    legend,
+    on_each_sheet,
+    scale_of,
+    stairs,
+)
+from formwright.report.html import Safe, joined, tag
+from formwright.report.material import Material, is_random, thinned
+from formwright.report.section import Section
+from formwright.report.words import figure, plural, readable, wish
+from formwright.trial import Objective, Trial
+
+_DOTS = 80_000  # in all charts of the page together
+_CROWD = 1500  # dots above which they are drawn finer
+_FAR = 3.0  # times the extent of the trials that a baseline may stretch an axis to
+_MARKS = 300  # of the front that can be reached by keyboard
+
+Pair = tuple[Objective, Objective]
+
+
+class ParetoInfo(NamedTuple):
+    """What a chart of two objectives shows."""
+
+    x: Objective
+    y: Objective
+    front: list[Trial]  # sorted by the objective on the x axis
+    dominated: list[Trial]  # neither on the front nor random
+    random: list[Trial]  # of the random control, not on the front
+    baseline: tuple[float, float] | None
+    left_out: int  # dominated and random trials that were thinned out
+    chosen: int | None  # number of the trial that the headline speaks of
+
+    def at(self, trial: Trial) -> tuple[float, float]:
+        """Where a trial lies."""
+        return trial.values[self.x.name], trial.values[self.y.name]
+
+
+class ValuesInfo(NamedTuple):
+    """What a chart of one objective shows."""
+
+    objective: Objective
+    found: list[Trial]
+    random: list[Trial]
+    best: list[tuple[int, float]]  # number of the trial and value, wherever it got better
+    baseline: float | None
+
+
+def pareto_info(material: Material, pair: Pair, most: int = _DOTS) -> ParetoInfo:
+    """The front and the others, in two of the objectives."""
+    x, y = pair
+    best = {trial.number for trial in material.front}
+    front = sorted(material.front, key=lambda trial: (trial.values[x.name], trial.number))
+    others = [trial for trial in material.compared if trial.number not in best]
+    held = {trial.number for trial in material.kept}  # what the script can answer for
+    shown = thinned([trial for trial in others if trial.number in held], most)
+    values = baseline_values(material)
+    known = x.name in values and y.name in values
+    return ParetoInfo(
+        x=x,
+        y=y,
+        front=front,
+        dominated=[trial for trial in shown if not is_random(trial)],
+        random=[trial for trial in shown if is_random(trial)],
+        baseline=(values[x.name], values[y.name]) if known else None,
+        left_out=len(others) - len(shown),
+        chosen=material.chosen.number if material.chosen else None,
+    )
+
+
+def baseline_values(material: Material) -> dict[str, float]:
+    """What was measured of the baseline, as far as it can be drawn."""
+    values = material.outcome.baseline.values if material.outcome.baseline else {}
+    return {name: value for name, value in values.items() if isfinite(value)}
+
+
+def pareto_svg(info: ParetoInfo, sheet: Sheet, *, joined_up: bool) -> Safe:
+    """The chart. ``joined_up``: the front is the front of these two, so a line may join it."""
+    chart = Chart(sheet, *scales(info))
+    size = " fine" if len(info.dominated) + len(info.random) > _CROWD else ""
+    chart.dots(map(info.at, info.dominated), f"dominated{size}")
+    chart.dots(map(info.at, info.random), f"random{size}")
+    points = [info.at(trial) for trial in info.front]
+    if joined_up:
+        if info.x.direction == "max":  # a step keeps what the better neighbour gives
+            points.reverse()
+        chart.line(stairs(points, points[-1][0]) if points else [], "front")
+    few = sorted(thinned(info.front, _MARKS), key=lambda trial: trial.number == info.chosen)
+    for trial in few:
+        words = f"Trial {trial.number}: {_values(info, trial)}"
+        large = trial.number == info.chosen
+        chart.mark(info.at(trial), "front", words, trial.number, large=large)
+    if len(few) < len(info.front):
+        chart.dots(points, "front")
+    if info.baseline and not baseline_outside(info):
+        chart.diamond(info.baseline, "baseline", "baseline")
+    labels = tuple(f"{readable(o.name)} · {wish(o)}" for o in (info.x, info.y))
+    others = len(info.dominated) + len(info.random)
+    kinds = f"{plural(len(info.front), 'trial')} on the front, {others:,} others"
+    described = f"{readable(info.y.name)} against {readable(info.x.name)}: {kinds}."
+    return chart.svg((labels[0], labels[1]), described, data="pareto")
+
+
+def scales(info: ParetoInfo) -> tuple[Scale, Scale]:
+    """Both axes: the whole front, nearly all others, and a baseline that is not far off."""
+    everyone = [*info.front, *info.dominated, *info.random]
+    found = []
+    for axis, objective in enumerate((info.x, info.y)):
+        values = [trial.values[objective.name] for trial in everyone]
+        must = [trial.values[objective.name] for trial in info.front]
+        plain = scale_of(values, must)
+        if info.baseline:
+            whole = scale_of(values, [*must, info.baseline[axis]])
+            near = whole.high - whole.low <= _FAR * (plain.high - plain.low)
+            plain = whole if near or whole.log else plain
+        found.append(plain)
+    return found[0], found[1]
+
+
+def baseline_outside(info: ParetoInfo) -> bool:
+    """Whether the baseline is so far off that showing it would squeeze everything else."""
+    x, y = scales(info)
+    return info.baseline is not None and not (
+        x.holds(info.baseline[0]) and y.holds(info.baseline[1])
+    )
+
+
+def values_info(material: Material) -> ValuesInfo:
+    """One objective from trial to trial, and the best so far."""
+    objective = material.objectives[0]
+    best: list[tuple[int, float]] = []
+    for trial in material.counting:
+        value = trial.values[objective.name]
+        if not best or objective.sign * value < objective.sign * best[-1][1]:
+            best.append((trial.number, value))
+    held = {trial.number for trial in material.kept}
+    shown = [trial for trial in material.compared if trial.number in held]
+    return ValuesInfo(
+        objective=objective,
+        found=[trial for trial in shown if not is_random(trial)],
+        random=[trial for trial in shown if is_random(trial)],
+        best=best,
+        baseline=baseline_values(material).get(objective.name),
+    )
+
+
+def values_svg(info: ValuesInfo, sheet: Sheet) -> Safe:
+    """The chart of one objective."""
+    name, everyone = info.objective.name, [*info.found, *info.random]
+    last = max(trial.number for trial in everyone)
+    must = [value for _, value in info.best] + ([] if info.baseline is None else [info.baseline])
+    y = scale_of([trial.values[name] for trial in everyone], must)
+    chart = Chart(sheet, scale_of([0, max(1, last)]), y)
+    chart.dots(((trial.number, trial.values[name]) for trial in info.found), "dominated")
+    chart.dots(((trial.number, trial.values[name]) for trial in info.random), "random")
+    if info.baseline is not None:
+        chart.line([(0, info.baseline), (max(1, last), info.baseline)], "baseline")
+    chart.line(stairs(info.best, last), "front")
+    for number, value in info.best[-_MARKS:]:
+        words = f"Trial {number}: {readable(name)} {figure(value)}"
+        chart.mark((number, value), "front", words, number)
+    labels = ("trial", f"{readable(name)} · {wish(info.objective)}")
+    return chart.svg(labels, f"{readable(name)} of {len(everyone):,} trials.", data="values")
+
+
+def pareto_html(material: Material) -> Safe | None:
+    """The section."""
+    if not material.compared:
+        return None
+    if len(material.objectives) == 1:
+        return _values_html(values_info(material))
+    pairs = _pairs(material.objectives)
+    infos = [pareto_info(material, pair, _DOTS // (2 * len(pairs))) for pair in pairs]
+    flat = len(material.objectives) == 2
+    charts = [
+        tag(
+            "div",
+            on_each_sheet([pareto_svg(info, sheet, joined_up=flat) for sheet in SHEETS]),
+            data_x=info.x.name,
+            data_y=info.y.name,
+            hidden=number > 0,
+            class_="pair",
+        )
+        for number, info in enumerate(infos)
+    ]
+    return joined(
+        [
+            _selects(material.objectives) if not flat else None,
+            charts,
+            _legend(infos[0], material),
+            tag("p", _remark(infos[0], material), class_="quiet"),
+        ]
+    )
+
+
+def _pairs(objectives: Sequence[Objective]) -> list[Pair]:
+    """What can stand on the axes; the first pair is shown first: quality upwards."""
+    if len(objectives) == 2:
+        return [(objectives[1], objectives[0])]
+    first = (objectives[1], objectives[0])
+    return [first, *(pair for pair in permutations(objectives, 2) if pair != first)]
+
+
+def _selects(objectives: Sequence[Objective]) -> Safe:
+    boxes = []
+    for axis, taken in (("x", objectives[1]), ("y", objectives[0])):
+        options = [
+            tag("option", readable(o.name), value=o.name, selected=o == taken) for o in objectives
+        ]
+        box = tag("select", options, data_axis=axis, aria_label=f"objective on the {axis} axis")
+        boxes.append(tag("label", f"{axis} axis ", box))
+    return tag("p", boxes, class_="controls")
+
+
+def _values_html(info: ValuesInfo) -> Safe:
+    keys = [("front", "best so far"), ("dominated", "trials of the search")]
+    keys += [("random", "random control")] if info.random else []
+    keys += [("baseline", "baseline")] if info.baseline is not None else []
+    drawn = on_each_sheet([values_svg(info, sheet) for sheet in SHEETS])
+    return joined([drawn, legend(*keys), tag("p", _HINT, class_="quiet")])
+
+
+def _legend(info: ParetoInfo, material: Material) -> Safe:
+    baseline, far = material.outcome.baseline, baseline_outside(info)
+    return legend(
+        ("front", "front"),
+        ("dominated", "other trials of the search") if info.dominated else None,
+        ("random", "random control") if info.random else None,
+        ("baseline", baseline.name) if baseline and info.baseline and not far else None,
+    )
+
+
+_HINT = "Hover for values; click, tap or press Enter on a point for its architecture."
+
+
+def _remark(info: ParetoInfo, material: Material) -> str:
+    said = _HINT
+    if info.chosen is not None:
+        said += f" The large point is trial {info.chosen}."
+    if baseline_outside(info) and info.baseline and material.outcome.baseline:
+        x, y = (
+            f"{readable(o.name)} {figure(v)}"
+            for o, v in zip((info.x, info.y), info.baseline, strict=True)
+        )
+        said += f" {material.outcome.baseline.name} lies outside: {x}, {y}."
+    if info.left_out:
+        said += f" {info.left_out:,} of the other trials are left out, evenly."
+    below = sum(trial.done for trial in material.trials) - len(material.compared)
+    if below:
+        said += f" {plural(below, 'trial')} at lower rungs stand in the table only."
+    return said
+
+
+def _values(info: ParetoInfo, trial: Trial) -> str:
+    return ", ".join(f"{readable(o.name)} {figure(trial.values[o.name])}" for o in (info.x, info.y))
+
+
+SECTION = Section("found", "What was found", pareto_html)

@@ -1,0 +1,74 @@
+"""How to repeat the study, and how to go on with it."""
+
+from typing import NamedTuple
+
+from formwright.report.html import Safe, joined, tag
+from formwright.report.material import Material
+from formwright.report.section import Section
+from formwright.report.sections.members import notation_html
+from formwright.report.words import readable, wish
+
+_LONGEST = 300  # of an option's value
+
+
+class RepeatInfo(NamedTuple):
+    """What a repetition needs."""
+
+    command: str  # empty where the study was begun from Python
+    settings: list[tuple[str, str]]
+    versions: list[tuple[str, str]]
+
+
+def repeat_info(material: Material) -> RepeatInfo:
+    """Command, settings and versions, as the study recorded them when it was begun."""
+    meta = material.meta
+    options, rules = meta["strategy"]["options"], meta["rules"]
+    settings = [
+        ("begun", str(meta.get("created", ""))),
+        ("task", str(meta.get("task", ""))),
+        ("space", str(meta["space"].get("name", "")) if isinstance(meta["space"], dict) else ""),
+        ("objectives", ", ".join(f"{readable(o.name)} ({wish(o)})" for o in material.objectives)),
+        ("strategy", meta["strategy"]["name"]),
+        *((f"strategy: {name}", str(value)[:_LONGEST]) for name, value in options.items()),
+        ("seed", str(meta["seed"])),
+        ("trials at once", str(rules["window"])),
+        ("random control", f"one trial in {rules['control']}" if rules["control"] else "none"),
+        *((f"limit of {readable(name)}", f"{most:g}") for name, most in material.limits.items()),
+    ]
+    return RepeatInfo(
+        command=str(meta.get("command", "")),
+        settings=[(name, value) for name, value in settings if value],
+        versions=[(str(name), str(v)) for name, v in meta.get("versions", {}).items()],
+    )
+
+
+def repeat_html(material: Material) -> Safe:
+    """The section."""
+    info = repeat_info(material)
+    command = [tag("h3", "Command"), notation_html(info.command)] if info.command else None
+    again = "the same command" if info.command else "search(Study.open(folder), ...)"
+    going = (
+        f"Run {again} in the same folder: the search goes on where its record ends, with the "
+        "same trials as if it had never stopped. Nothing that was evaluated is evaluated again."
+    )
+    return joined(
+        [
+            command,
+            tag(
+                "div",
+                _list("Settings", info.settings),
+                _list("Versions", info.versions),
+                class_="twin",
+            ),
+            tag("h3", "To go on"),
+            tag("p", going),
+        ]
+    )
+
+
+def _list(title: str, rows: list[tuple[str, str]]) -> Safe:
+    pairs = [(tag("dt", name), tag("dd", value)) for name, value in rows]
+    return tag("div", tag("h3", title), tag("dl", pairs, class_="pairs"))
+
+
+SECTION = Section("repeat", "To repeat it", repeat_html)

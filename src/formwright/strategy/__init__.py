@@ -1,0 +1,1 @@
+"""Strategies: what to try next, given what has been seen."""

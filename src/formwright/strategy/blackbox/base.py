@@ -1,0 +1,202 @@
+"""The contract of a black-box strategy: asked for a proposal, told of results.
+
+A strategy keeps no random state and does no I/O. Its draws for trial ``n`` come from
+``(seed, n)``, so telling a fresh instance the stored trials continues the same search.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from itertools import islice
+from pkgutil import iter_modules
+from random import Random
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from formwright.errors import InputError, UnknownName
+from formwright.space import Decisions, Space
+from formwright.strategy.pareto import Array, order_by_rank, pareto_mask
+from formwright.trial import Objective, Proposal, Trial, usable
+
+_STRATEGIES: dict[str, type["Strategy"]] = {}
+_TRIES = 30  # draws that may repeat something known before another way is taken
+_LISTED = 10_000  # spaces up to this size are listed to find what is left
+
+StrategyType = TypeVar("StrategyType", bound="Strategy")
+Key = frozenset[tuple[str, Any]]
+
+
+class Strategy(ABC):
+    """Proposes members of a space and learns from what became of them.
+
+    Args:
+        space: Where proposals come from.
+        objectives: What counts, and in which direction.
+        seed: The same seed and the same history give the same proposals.
+        limits: Name of a measured value to the most it may be. Trials above a limit count for
+            less than all that keep it, and for less the further above they are.
+    """
+
+    NAME: ClassVar[str]
+
+    def __init__(
+        self,
+        space: Space,
+        objectives: Sequence[Objective],
+        seed: int = 0,
+        *,
+        limits: Mapping[str, float] | None = None,
+    ) -> None:
+        if not objectives:
+            raise InputError("A search needs at least one objective.")
+        self.space, self.objectives, self.seed = space, tuple(objectives), seed
+        self.limits = dict(limits or {})
+        self.trials: list[Trial] = []  # those that count: done, with finite values
+        self.known: set[Key] = set()  # decisions of every finished trial, failed ones too
+        self._costs: list[tuple[float, ...]] = []
+        self._excess: list[float] = []
+
+    @abstractmethod
+    def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
+        """Propose trial ``number``; None ends the search.
+
+        Args:
+            number: Its number. All draws follow from it and from the seed.
+            pending: Trials already proposed whose result is not yet told.
+        """
+
+    def tell(self, trial: Trial) -> None:
+        """Learn from one finished trial. Trials are told in the order of their numbers.
+
+        Failed trials, and values that are not finite, are remembered as not worth repeating.
+        """
+        self.known.add(key_of(trial.decisions))
+        if trial.done and not usable(trial.values, self.objectives):
+            excess = excess_of(trial, self.limits)
+            self.trials.append(trial)
+            self._costs.append(trial.costs(self.objectives))
+            self._excess.append(excess)
+            self.learn(trial)
+
+    def learn(self, trial: Trial) -> None:  # noqa: B027  # most need no more than the lists
+        """Called by ``tell`` for every trial that counts, once it is in ``trials``."""
+
+    def tell_all(self, trials: Sequence[Trial]) -> None:
+        """Learn from many at once; strategies that can do so faster, do."""
+        for trial in trials:
+            self.tell(trial)
+
+    def rng(self, number: int, purpose: str = "") -> Random:
+        """The source of every draw for one trial."""
+        return Random(f"{self.seed}/{number}/{purpose}" if purpose else f"{self.seed}/{number}")
+
+    @property
+    def costs(self) -> Array:
+        """One row per trial that counts, one column per objective, smaller is better."""
+        return np.array(self._costs, dtype=float).reshape(-1, len(self.objectives))
+
+    @property
+    def excess(self) -> Array:
+        """How far each trial that counts is above the limits; 0 when it keeps them."""
+        return np.array(self._excess, dtype=float)
+
+    def ordered(self, trials: Sequence[Trial], enough: int | None = None) -> list[Trial]:
+        """Trials that count from best to worst: limits, then front, then room."""
+        costs = np.array([t.costs(self.objectives) for t in trials], dtype=float)
+        excess = np.array([excess_of(t, self.limits) for t in trials])
+        order = order_by_rank(costs.reshape(len(trials), -1), excess, enough)
+        return [trials[i] for i in order]
+
+    def front_of(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Those that keep the limits and that no other dominates; else the one closest to them."""
+        allowed = [trial for trial in trials if excess_of(trial, self.limits) <= 0]
+        if not allowed:
+            return self.ordered(trials)[:1]
+        mask = pareto_mask(np.array([trial.costs(self.objectives) for trial in allowed]))
+        return [trial for trial, good in zip(allowed, mask, strict=True) if good]
+
+    def fresh(
+        self, draw: Callable[[], Decisions], rng: Random, pending: Sequence[Trial] = ()
+    ) -> Decisions | None:
+        """Something not yet tried: a draw if possible, else a sample, else what is left.
+
+        Returns:
+            A repeat where nothing new turns up in a large space; None where nothing is left.
+        """
+        taken = {key_of(trial.decisions) for trial in pending}
+        for source in (draw, lambda: self.space.sample(rng)):
+            for _ in range(_TRIES):
+                found = source()
+                if (key := key_of(found)) not in self.known and key not in taken:
+                    return found
+        if self.space.size() > _LISTED:
+            return found
+        listed = islice(self.space.members(), _LISTED)
+        left = [m for m in listed if (key := key_of(m)) not in self.known and key not in taken]
+        return rng.choice(left) if left else None
+
+
+def key_of(decisions: Mapping[str, Any]) -> Key:
+    """Equal for equal decisions, in whatever order and from JSON or not."""
+    try:
+        return frozenset(decisions.items())
+    except TypeError:  # lists, as they come from JSON
+        pairs = ((k, tuple(v) if isinstance(v, list) else v) for k, v in decisions.items())
+        return frozenset(pairs)
+
+
+def excess_of(trial: Trial, limits: Mapping[str, float]) -> float:
+    """How far a trial is above all limits together, each as a share of itself."""
+    total = 0.0
+    for name, most in limits.items():
+        if name not in trial.values:
+            raise InputError(
+                f"{name!r} is limited to {most:g}, but trial {trial.number} has no such value, "
+                f"only: {', '.join(sorted(trial.values))}. Measure it, or lift the limit."
+            )
+        over = trial.values[name] - most
+        if not over <= 0:  # also when it is not a number
+            total += over / (abs(most) or 1.0) if np.isfinite(over) else float("inf")
+    return total
+
+
+def strategy(name: str) -> Callable[[type[StrategyType]], type[StrategyType]]:
+    """Make a strategy known under ``name``."""
+
+    def register(cls: type[StrategyType]) -> type[StrategyType]:
+        if name in _STRATEGIES:
+            raise InputError(
+                f"Strategy {name!r} is already registered by {_STRATEGIES[name].__module__}."
+            )
+        cls.NAME = name
+        _STRATEGIES[name] = cls
+        return cls
+
+    return register
+
+
+def strategy_names() -> list[str]:
+    """Every strategy, sorted."""
+    _load()
+    return sorted(_STRATEGIES)
+
+
+def make_strategy(
+    name: str, space: Space, objectives: Sequence[Objective], seed: int = 0, **options: Any
+) -> Strategy:
+    """The strategy called ``name``."""
+    _load()
+    if name not in _STRATEGIES:
+        raise UnknownName("strategy", name, _STRATEGIES)
+    try:
+        return _STRATEGIES[name](space, objectives, seed, **options)
+    except TypeError as error:
+        raise InputError(f"Strategy {name!r}: {error}.") from None
+
+
+def _load() -> None:
+    """Import every file beside this one: a new strategy is one new file."""
+    home = import_module("formwright.strategy.blackbox")
+    for found in iter_modules(home.__path__):
+        import_module(f"formwright.strategy.blackbox.{found.name}")

@@ -1,0 +1,97 @@
+"""Search on predictions, then confirm by measurement what the predictions put on the front.
+
+The first rung is cheap and may be wrong by a little: a predicted latency. When it has had its
+trials, everything that its error could have kept off the front is tried again on the second rung,
+which is measured. The front of a study is that of its last rung, so all of it was measured.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from formwright.errors import InputError
+from formwright.space import Space
+from formwright.strategy.blackbox.base import Strategy, make_strategy, strategy
+from formwright.strategy.pareto import pareto_mask
+from formwright.trial import Objective, Proposal, Trial
+
+
+@strategy("confirmed")
+class Confirmed(Strategy):
+    """Another strategy for the first rung, then the front of it on the second.
+
+    Args:
+        space: Where proposals come from.
+        objectives: What counts.
+        seed: The same seed and the same history give the same proposals.
+        inner: The strategy of the first rung.
+        first: Trials of the first rung.
+        slack: How far, as a share, a prediction may be off: what would be on the front if its
+            costs were that much smaller is confirmed too.
+        most: Trials of the second rung at most; the front itself always comes first.
+        options: ``limits``, and whatever the inner strategy takes.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        objectives: Sequence[Objective],
+        seed: int = 0,
+        inner: str = "lts",
+        first: int = 2420,
+        slack: float = 0.0,
+        most: int = 1000,
+        **options: Any,
+    ) -> None:
+        super().__init__(space, objectives, seed, limits=options.get("limits"))
+        if first < 1 or most < 1 or not 0 <= slack < 1 or inner == self.NAME:
+            raise InputError(
+                f"first={first}, most={most}, slack={slack}, inner={inner!r} cannot be used; give "
+                "at least 1, at least 1, a share below 1, and another strategy inside."
+            )
+        self.inner = make_strategy(inner, space, objectives, seed, **options)
+        self.first, self.slack, self.most = first, slack, most
+        self.begun = 0
+        self.confirmed: set[int] = set()
+        self.queue: list[Trial] | None = None  # made once the first rung is complete
+
+    def tell(self, trial: Trial) -> None:
+        super().tell(trial)
+        if trial.rung == 0:
+            self.begun += 1
+            self.inner.tell(trial)
+        elif trial.continues is not None:
+            self.confirmed.add(trial.continues)
+
+    def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
+        waiting = [trial for trial in pending if trial.rung == 0]
+        if self.begun + len(waiting) < self.first:
+            return self.inner.ask(number, waiting)
+        if waiting:  # the last of the first rung are still out: repeat one of them, for nothing
+            return Proposal(waiting[0].decisions, note="waiting for the first rung")
+        if self.queue is None:
+            self.queue = self._promising()
+        taken = self.confirmed | {t.continues for t in pending if t.continues is not None}
+        left = next((trial for trial in self.queue if trial.number not in taken), None)
+        if left is None:
+            return None
+        return Proposal(left.decisions, (left.number,), 1, left.number, "confirmed")
+
+    def _promising(self) -> list[Trial]:
+        """The front of the first rung, then what an error could have kept off it."""
+        judged = zip(self.trials, self.excess.tolist(), strict=True)
+        first = [(trial, over) for trial, over in judged if trial.rung == 0]
+        here = [trial for trial, over in first if over <= 0] or [trial for trial, _ in first]
+        if not here:
+            return []
+        costs = np.array([trial.costs(self.objectives) for trial in here])
+        front = pareto_mask(costs)
+        best = costs[front]
+        better = costs - self.slack * np.abs(costs)
+        beaten = (best[None] <= better[:, None]).all(axis=2) & (best[None] < better[:, None]).any(
+            axis=2
+        )
+        close = ~beaten.any(axis=1)
+        order = [*np.flatnonzero(front), *np.flatnonzero(close & ~front)]
+        return [here[i] for i in order[: self.most]]

@@ -1,0 +1,73 @@
+"""NSGA-II: the best fronts survive, and within a front those with most room around them.
+
+Paper: Deb et al. 2002, https://doi.org/10.1109/4235.996017
+Differs from the paper: crossover takes each decision from one parent (decisions are not real
+numbers), and children are never repeats of what was tried.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from formwright.errors import InputError
+from formwright.space import Decisions, Space
+from formwright.strategy.blackbox.base import Strategy, strategy
+from formwright.trial import Objective, Proposal, Trial
+
+
+@strategy("nsga2")
+class Nsga2(Strategy):
+    """Evolution in generations, for several objectives.
+
+    Args:
+        space: Where proposals come from.
+        objectives: What counts.
+        seed: The same seed and the same history give the same proposals.
+        population: Survivors of a generation, and trials told before the next one begins.
+        crossover: How often a child has two parents.
+        options: ``limits``.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        objectives: Sequence[Objective],
+        seed: int = 0,
+        population: int = 40,
+        crossover: float = 0.9,
+        **options: Any,
+    ) -> None:
+        super().__init__(space, objectives, seed, **options)
+        if population < 2:
+            raise InputError(f"a population of {population} cannot cross; give at least 2.")
+        self.population, self.crossover = population, crossover
+        self.survivors: list[Trial] = []  # best first
+        self.newborn: list[Trial] = []
+
+    def learn(self, trial: Trial) -> None:
+        self.newborn.append(trial)
+        if len(self.newborn) == self.population:
+            both = [*self.survivors, *self.newborn]
+            self.survivors = self.ordered(both, enough=self.population)[: self.population]
+            self.newborn = []
+
+    def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
+        rng = self.rng(number)
+        if not self.survivors:
+            found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+            return None if found is None else Proposal(found, note="sample")
+        a, b = self._parent(rng), self._parent(rng)
+        found = self.fresh(lambda: self._child(a, b, rng), rng, pending)
+        return None if found is None else Proposal(found, (a.number, b.number), note="child")
+
+    def _parent(self, rng: Random) -> Trial:
+        """The better of two drawn survivors."""
+        return self.survivors[min(rng.randrange(len(self.survivors)) for _ in range(2))]
+
+    def _child(self, a: Trial, b: Trial, rng: Random) -> Decisions:
+        child: Decisions = a.decisions
+        if rng.random() < self.crossover:
+            child = self.space.cross(a.decisions, b.decisions, rng)
+        if child in (a.decisions, b.decisions) or rng.random() < 0.5:
+            child = self.space.mutate(child, rng)
+        return child

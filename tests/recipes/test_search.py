@@ -1,0 +1,275 @@
+"""A whole search as a user meets it: found, resumed, stopped, refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import formwright as fw
+from formwright.errors import InputError, SpecError
+from formwright.recipes import lts
+from formwright.recipes.conduct import begin, champion, conduct, plan_of
+from formwright.recipes.plan import Plan
+from formwright.recipes.statistics import spearman
+from formwright.study import Study
+from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
+from formwright.trial import Objective, Trial
+
+TASK = "listops-tiny?train=200&valid=50"
+FREE = Plan(task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=40, width=64)
+TRAINED = Plan(
+    task=TASK, cost="flops", seconds=None, trials=5, width=32, steps=2, control=0,
+    settings={"batch_tokens": 256, "score_batches": 1}, options={"start": 3},
+)  # fmt: skip
+
+
+def archive(folder: Path) -> list[Any]:
+    return [
+        (t.number, dict(t.decisions), t.arch, t.state, t.rung, t.continues, t.values["flops"])
+        for t in Study.open(folder).trials
+    ]
+
+
+def command(*words: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "formwright.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+    )
+
+
+def test_a_search_by_flops_is_the_same_every_time_and_when_resumed(tmp_path: Path) -> None:
+    for name in ("once", "again"):
+        conduct(begin(FREE, tmp_path / name))
+    short = begin(FREE, tmp_path / "resumed")
+    conduct(short, trials=13)
+    conduct(Study.open(tmp_path / "resumed"), trials=40)
+    assert (
+        archive(tmp_path / "once") == archive(tmp_path / "again") == archive(tmp_path / "resumed")
+    )
+    assert len(archive(tmp_path / "once")) == 40
+
+
+def test_the_result_is_told_in_words_against_the_baseline(tmp_path: Path) -> None:
+    _, outcome = conduct(begin(FREE, tmp_path))
+    assert outcome.baseline is not None
+    assert outcome.baseline.values["flops"] > 0
+    assert outcome.headline
+    assert outcome == read_outcome(tmp_path)
+
+
+def test_trained_trials_go_on_in_stages_and_keep_their_cost(tmp_path: Path) -> None:
+    study = begin(TRAINED, tmp_path)
+    conduct(study)
+    trials = Study.open(tmp_path).trials
+    promoted = [trial for trial in trials if trial.rung == 1]
+    assert promoted, [trial.reason for trial in trials]
+    for trial in promoted:
+        assert trial.continues is not None
+        assert trial.values["steps"] == 6
+        assert trials[trial.continues].values["steps"] == 2
+        assert trial.values["flops"] == trials[trial.continues].values["flops"]
+    assert {trial.rung for trial in study.front} == {1}
+
+
+def test_limits_on_parameters_are_kept_by_every_trial(tmp_path: Path) -> None:
+    study = begin(FREE.replace(max_params=30_000), tmp_path)
+    conduct(study)
+    assert all(trial.values["params"] <= 30_000 for trial in study.trials)
+
+
+def test_an_impossible_limit_is_told_at_once(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(SpecError, match="params at most 10"):
+        begin(FREE.replace(max_params=10), tmp_path)
+    assert time.monotonic() - began < 60  # about two seconds on an idle machine
+    assert not (tmp_path / "study.db").exists()
+
+
+def test_another_plan_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    begin(FREE, tmp_path)
+    with pytest.raises(InputError, match="another search: its width"):
+        begin(FREE.replace(width=96), tmp_path)
+    assert plan_of(begin(FREE.replace(trials=50, workers=2), tmp_path)) == FREE
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"estimator": "guess"}, "No estimator"),
+        ({"cost": "money"}, "cost='money'"),
+        ({"seconds": None, "trials": None}, "needs an end"),
+        ({"workers": 0}, "workers=0"),
+    ],
+)
+def test_a_senseless_plan_is_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        FREE.replace(**changes)
+
+
+def test_the_champion_is_the_cheapest_that_is_as_good() -> None:
+    loss, cost = Objective("loss"), Objective("latency")
+    base = Baseline("base", "", "", {"loss": 1.0, "latency": 10.0})
+    points = [(0.5, 9.0), (1.0, 5.0), (1.1, 1.0)]
+    front = [
+        Trial(i, {}, state="done", values={"loss": a, "latency": b})
+        for i, (a, b) in enumerate(points)
+    ]
+    best = champion(front, base, loss, cost)
+    assert best is not None
+    assert best.number == 1
+    assert champion(front[2:], base, loss, cost) is None
+
+
+def test_an_outcome_survives_being_written(tmp_path: Path) -> None:
+    outcome = Outcome(Baseline("b", "sf", "id", {"loss": 1.0}), "words", 3, {"speedup": 2.0})
+    write_outcome(tmp_path, outcome)
+    assert read_outcome(tmp_path) == outcome
+    assert read_outcome(tmp_path / "nowhere") == Outcome()
+
+
+def test_rank_correlation() -> None:
+    assert spearman([1, 2, 3], [10, 20, 30]) == pytest.approx(1)
+    assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert spearman([1, 1, 2, 3], [1, 2, 2, 3]) == pytest.approx(0.8333, abs=1e-4)
+
+
+def test_python_has_the_same_search(tmp_path: Path) -> None:
+    found = fw.search(
+        task=TASK,
+        objectives=[Objective("decoder_params", "max"), Objective("flops", "min")],
+        estimator="decoder_params",
+        cost="flops",
+        budget=None,
+        trials=20,
+        out=tmp_path,
+        width=64,
+    )
+    best = found.best("flops")
+    assert best is not None
+    assert best.number in [trial.number for trial in found.front]
+    assert found.architecture(best).check()
+    assert found.report().read_text().startswith("<!doctype html>")
+
+
+class TestCommandLine:
+    WORDS = (
+        "search", "--task", TASK, "--estimator", "decoder_params", "--cost", "flops",
+        "--width", "64", "--workers", "1",
+    )  # fmt: skip
+
+    def test_search_show_report_and_describe(self, tmp_path: Path) -> None:
+        out = str(tmp_path / "run")
+        done = command(*self.WORDS, "--trials", "12", "--out", out)
+        assert done.returncode == 0, done.stderr
+        assert "report:" in done.stdout
+        assert "next:" in done.stdout
+        assert max(len(line) for line in done.stdout.splitlines() if "next:" not in line) <= 160
+        shown = json.loads(command("show", out, "--json").stdout)
+        assert {"state", "objectives", "trials", "front", "baseline", "headline"} <= set(shown)
+        assert shown["state"] == "finished"
+        assert {"number", "state", "id", "notation", "values"} <= set(shown["trials"][0])
+        assert len(shown["trials"]) == 12
+        number = shown["front"][0]
+        described = json.loads(command("describe", f"{out}#{number}", "--json").stdout)
+        assert described["id"] == shown["trials"][number]["id"]
+        more = json.loads(command("resume", out, "--trials", "15", "--json").stdout)
+        assert [t["id"] for t in more["trials"][:12]] == [t["id"] for t in shown["trials"]]
+        assert len(more["trials"]) == 15
+
+    def test_a_signal_stops_cleanly_and_says_how_to_go_on(self, tmp_path: Path) -> None:
+        out = str(tmp_path / "run")
+        words = [sys.executable, "-m", "formwright.cli.main", *self.WORDS]
+        process = subprocess.Popen(
+            [*words, "--trials", "100000", "--out", out],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not _has_trials(Path(out)):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=120)
+        assert process.returncode == 130, stderr
+        assert f"formwright resume {out}" in stdout
+        assert "Traceback" not in stderr
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            (("search", "--space", "nonsense"), "No space is called 'nonsense'"),
+            (("search", "--task", "nonsense"), "nonsense"),
+            (("search", "--max-latency", "fast"), "'fast' is no quantity"),
+            (("search", "--strategy", "nonsense", "--cost", "flops"), "No strategy is called"),
+            (("search", "nonsense"), "No recipe is called"),
+            (("search", "lts", "--preset", "huge"), "No preset is called"),
+            (("search", "--budget", "soon"), "no length of time"),
+            (("show", "nowhere"), "nowhere"),
+            (("resume", "nowhere"), "nowhere"),
+        ],
+    )
+    def test_a_mistake_gets_one_sentence(
+        self, tmp_path: Path, words: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        done = command(*words)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.strip().splitlines()) <= 2
+
+
+def _has_trials(folder: Path) -> bool:
+    try:
+        return Study.open(folder).state.done > 3
+    except Exception:
+        return False
+
+
+class TestLts:
+    def test_the_paper_looks_at_2420_candidates(self) -> None:
+        assert lts.paper("gpt2").candidates == lts.paper("xl").candidates == 2420
+        for backbone in ("gpt2", "xl"):
+            recipe = lts.paper(backbone)
+            assert recipe.baseline[1].frame is not None
+
+    @pytest.mark.parametrize("backbone", ["gpt2", "xl"])
+    def test_the_smoke_preset_runs_the_whole_path(self, backbone: str, tmp_path: Path) -> None:
+        recipe = lts.smoke(backbone)
+        study = lts.begin(recipe, tmp_path)
+        assert lts.conduct(recipe, study) == "exhausted"
+        trials = study.trials
+        assert sum(trial.rung == 0 for trial in trials) == recipe.candidates
+        assert {trial.rung for trial in study.front} == {1}, "every member is measured"
+        proof = json.loads((tmp_path / "proof.json").read_text())
+        assert all(row["loss"] > 0 for row in proof["models"])
+        assert read_outcome(tmp_path).headline
+        before = [(t.number, t.values) for t in trials]
+        assert lts.conduct(recipe, lts.begin(recipe, tmp_path)) == "exhausted"
+        assert [(t.number, t.values) for t in Study.open(tmp_path).trials] == before
+
+    def test_models_near_the_baseline_that_beat_it_are_picked(self) -> None:
+        base = {"decoder_params": 100.0, "latency": 10.0, "memory": 50.0}
+
+        def trial(number: int, params: float, latency: float, memory: float) -> Trial:
+            values = {"decoder_params": params, "latency": latency, "memory": memory}
+            return Trial(number, {}, state="done", values=values)
+
+        front = [
+            trial(0, 102, 5, 60),  # as many parameters, faster
+            trial(1, 200, 30, 90),  # near in nothing
+            trial(2, 20, 1, 5),  # fastest and smallest
+            trial(3, 150, 10.2, 70),  # as fast, more parameters
+        ]
+        assert [t.number for t in lts.picked(front, base)] == [0, 3, 2]

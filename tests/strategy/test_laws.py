@@ -1,0 +1,212 @@
+"""Every registered strategy obeys the laws, and finds what it is meant to find."""
+
+import subprocess
+import sys
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from formwright.errors import FormwrightError, InputError, SpecError
+from formwright.space import OneOf, TreeSpace
+from formwright.strategy.blackbox import Strategy, make_strategy, strategy_names
+from formwright.strategy.pareto import hypervolume, pareto_mask
+from formwright.testing import StrategyTestCase
+from formwright.testing.strategies import finished, run, toy_space, toy_values
+from formwright.trial import Objective
+
+ERROR, SPEED, SIZE = Objective("error"), Objective("speed", "max"), Objective("size")
+SMALL = {  # so that every strategy is past its random beginning within a test
+    "evolution": {"population": 12, "tournament": 4},
+    "tournament": {"population": 12, "tournament": 4},
+    "nsga2": {"population": 14},
+    "lts": {"start": 15, "parents": 6, "children": 10},
+    "halving": {"rungs": 3},
+    "asha": {"rungs": 3},
+    "optuna": {"sampler": "nsgaii", "population_size": 10},
+}
+
+
+class TestEveryStrategy(StrategyTestCase):
+    @pytest.fixture(autouse=True, params=strategy_names())
+    def _one(self, request: pytest.FixtureRequest) -> None:
+        if request.param == "optuna":
+            pytest.importorskip("optuna")
+        self.name = request.param  # type: ignore[misc]
+        self.options = SMALL.get(request.param, {})  # type: ignore[misc]
+
+
+def best_error(name: str, seed: int, budget: int) -> float:
+    search = make_strategy(name, toy_space(), [ERROR], seed, **SMALL.get(name, {}))
+    return min(trial.values["error"] for trial in run(search, budget))
+
+
+def volume(name: str, seed: int, budget: int) -> float:
+    search = make_strategy(name, toy_space(), [ERROR, SIZE], seed, **SMALL.get(name, {}))
+    run(search, budget)
+    return hypervolume(search.costs, np.array([5.0, 8.0]))
+
+
+SEARCHING = ["local", "evolution", "tournament", "nsga2", "lts", "surrogate"]
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+def test_a_better_optimum_is_found_than_at_random(name: str) -> None:
+    at_random = fmean(best_error("random", seed, 80) for seed in range(5))
+    assert fmean(best_error(name, seed, 80) for seed in range(5)) < at_random
+
+
+@pytest.mark.parametrize("name", ["local", "nsga2", "lts"])
+def test_strategies_that_keep_a_front_find_a_better_one_than_at_random(name: str) -> None:
+    at_random = fmean(volume("random", seed, 250) for seed in range(5))
+    assert fmean(volume(name, seed, 250) for seed in range(5)) > at_random
+
+
+def test_the_default_finds_in_fifty_trials_a_better_front_than_others_in_a_hundred() -> None:
+    ours = fmean(volume("surrogate", seed, 50) for seed in range(4))
+    for name in ("random", "local", "evolution", "tournament", "nsga2", "lts"):
+        assert ours > fmean(volume(name, seed, 100) for seed in range(4)), name
+
+
+def test_the_grid_is_the_list_of_members() -> None:
+    space = TreeSpace((OneOf("a", (1, 2, 3)), OneOf("b", ("x", "y"))))
+    search = make_strategy("grid", space, [ERROR])
+    found = []
+    while (proposal := search.ask(len(found))) is not None:
+        found.append(proposal.decisions)
+        search.tell(finished(len(found) - 1, proposal, {"error": 1.0}))
+    assert found == list(space.members())
+
+
+@pytest.mark.parametrize("name", ["surrogate", "nsga2", "evolution", "tournament", "local"])
+def test_limits_move_a_search_to_where_they_hold(name: str) -> None:
+    def share(limits: dict[str, float]) -> float:
+        options = SMALL.get(name, {})
+        search = make_strategy(name, toy_space(), [ERROR], 0, limits=limits, **options)
+        history = run(search, 120)[40:]
+        return fmean(trial.values["size"] <= 3.0 for trial in history)
+
+    assert share({"size": 3.0}) > 0.5 > share({})
+
+
+def test_a_limit_on_what_is_not_measured_is_an_error() -> None:
+    search = make_strategy("random", toy_space(), [ERROR], limits={"energy": 1.0})
+    with pytest.raises(InputError, match="'energy' is limited to 1, but trial 0 has no such value"):
+        run(search, 1)
+
+
+@pytest.mark.parametrize(("name", "rungs"), [("halving", 3), ("asha", 3)])
+def test_promoted_trials_continue_the_best_of_the_rung_below(name: str, rungs: int) -> None:
+    history = run(make_strategy(name, toy_space(), [ERROR], 0, rungs=rungs), 39)
+    rung = [trial.rung for trial in history]
+    assert {0, 1, 2} == set(rung)
+    for trial in history:
+        if trial.continues is not None:
+            earlier = history[trial.continues]
+            assert (earlier.rung, earlier.decisions) == (trial.rung - 1, trial.decisions)
+    continued = [trial.continues for trial in history if trial.continues is not None]
+    assert len(set(continued)) == len(continued)
+
+
+def test_a_bracket_of_successive_halving_has_nine_then_three_then_one() -> None:
+    history = run(make_strategy("halving", toy_space(), [ERROR], 0, rungs=3), 13)
+    assert [trial.rung for trial in history] == [0] * 9 + [1] * 3 + [2]
+    best = sorted(history[:9], key=lambda trial: trial.values["error"])[:3]
+    assert {trial.continues for trial in history[9:12]} == {trial.number for trial in best}
+    assert history[12].decisions == best[0].decisions
+
+
+def test_halving_begins_another_bracket_while_a_rung_is_still_running() -> None:
+    search = make_strategy("halving", toy_space(), [ERROR], 0, rungs=3)
+    history = run(search, 8)
+    ninth = search.ask(8)
+    assert ninth is not None
+    pending = [finished(8, ninth, {}, "running")]
+    meanwhile = search.ask(9, pending)
+    assert meanwhile is not None
+    assert (meanwhile.rung, meanwhile.continues) == (0, None)
+    search.tell(finished(8, ninth, toy_values(ninth.decisions)))
+    after = search.ask(9)
+    assert after is not None
+    assert (after.rung, len(history)) == (1, 8)
+
+
+def test_the_hull_form_keeps_fewer_parents_than_the_front() -> None:
+    options = SMALL["lts"]
+    front = make_strategy("lts", toy_space(), [ERROR, SPEED], 0, **options)
+    hull = make_strategy("lts", toy_space(), [ERROR, SPEED], 0, hull=True, **options)
+    run(front, 15)
+    run(hull, 15)
+    assert {t.number for t in hull.front} < {t.number for t in front.front}  # type: ignore[attr-defined]
+
+
+def test_oldest_members_die_first_in_regularised_evolution() -> None:
+    search = make_strategy("evolution", toy_space(), [ERROR], 0, population=5, tournament=5)
+    history = run(search, 40)
+    for trial in history[5:]:
+        (parent,) = trial.parents
+        alive = history[trial.number - 5 : trial.number]
+        assert parent == min(alive, key=lambda t: t.values["error"]).number
+
+
+def test_survivors_of_nsga2_are_the_front_of_all_that_was_seen() -> None:
+    search = make_strategy("nsga2", toy_space(), [ERROR, SPEED], 0, population=40)
+    run(search, 160)
+    front = {search.trials[i].number for i in np.flatnonzero(pareto_mask(search.costs))}
+    survivors = {trial.number for trial in search.survivors}  # type: ignore[attr-defined]
+    assert front <= survivors if len(front) <= 40 else survivors <= front
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("evolution", {"tournament": 9, "population": 3}),
+        ("nsga2", {"population": 1}),
+        ("lts", {"parents": 0}),
+        ("asha", {"eta": 1}),
+        ("local", {"patience": 0}),
+        ("surrogate", {"start": 1}),
+        ("random", {"colour": "red"}),
+    ],
+)
+def test_impossible_options_are_refused_at_once(name: str, options: dict[str, int]) -> None:
+    with pytest.raises(InputError):
+        make_strategy(name, toy_space(), [ERROR], **options)
+
+
+def test_a_hull_of_three_objectives_is_refused() -> None:
+    with pytest.raises(InputError, match="hull is for two objectives"):
+        make_strategy("lts", toy_space(), [ERROR, SPEED, SIZE], hull=True)
+
+
+def test_an_unknown_strategy_is_named_with_the_closest() -> None:
+    with pytest.raises(SpecError, match="Did you mean 'surrogate'"):
+        make_strategy("surogate", toy_space(), [ERROR])
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_optuna_samplers_resume(sampler: str) -> None:
+    pytest.importorskip("optuna")
+
+    def made() -> Strategy:
+        return make_strategy("optuna", toy_space(), [ERROR], 3, sampler=sampler)
+
+    history = run(made(), 30)
+    resumed = made()
+    resumed.tell_all(history[:20])
+    assert run(resumed, 30, history[:20]) == history
+
+
+def test_optuna_says_what_to_install_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(FormwrightError, match="pip install optuna"):
+        make_strategy("optuna", toy_space(), [ERROR])
+
+
+def test_listing_the_strategies_loads_nothing_slow() -> None:
+    code = (
+        "from formwright.strategy.blackbox import strategy_names; strategy_names(); "
+        "import sys; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "scipy", "sklearn", "optuna"} & set(done.stdout.split())
