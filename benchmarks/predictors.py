@@ -27,11 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from formwright.arch import Architecture
+from formwright.arch import Architecture, arch_id
 from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.style import style
 from formwright.cost.design import chosen
 from formwright.cost.features import features
+from formwright.cost.journal import Measured, steadied
 from formwright.cost.predictor import Predictor
 from formwright.cost.profiling import Plan, profile_space
 from formwright.cost.quality import quality
@@ -183,7 +184,9 @@ def _forty(rows: Array, values: Array, splits: int, *, by_design: bool) -> float
 # --- this machine -----------------------------------------------------------------------
 
 
-def measured_here(work: Path, runtime: str, check: int, samples: int) -> dict[str, Any]:
+def measured_here(
+    work: Path, runtime: str, check: int, samples: int, passes: int
+) -> dict[str, Any]:
     """Members of lts-gpt2 at random, to check on and to learn from, and the table's layers."""
     space, target = named_space("lts-gpt2"), Target(runtime=runtime, length=192)
     members = []
@@ -197,7 +200,8 @@ def measured_here(work: Path, runtime: str, check: int, samples: int) -> dict[st
         if event["kind"] == "measured":
             print(f"{runtime}: {event['done']} of {event['total']}", flush=True)
 
-    profile = profile_space(space, target, work / f"{runtime}.json", plan=plan, on_event=said)
+    out = work / f"{runtime}.json"
+    profile = profile_space(space, target, out, plan=plan, passes=passes, on_event=said)
     seconds = time.perf_counter() - start
     archs = list(members[0])
     profile.latency_many(archs)
@@ -212,7 +216,22 @@ def measured_here(work: Path, runtime: str, check: int, samples: int) -> dict[st
         "seconds_of_this_run": seconds,
         "milliseconds_per_prediction": 1e3 * each,
         "check": {name: found.__dict__ for name, found in profile.check.items()},
+        "measured_again": retest(work / f"{runtime}.json.journal", archs),
     }
+
+
+def retest(journal: Path, archs: list[Architecture]) -> dict[str, Any] | None:
+    """How well a first measurement predicts a second one: no predictor can be seen to do better."""
+    found: dict[str, list[Measured]] = {}
+    for line in journal.read_text(encoding="utf-8").splitlines():
+        data = json.loads(line)
+        if "id" in data and not data["failed"]:
+            found.setdefault(data["id"], []).append(Measured.from_data(data))
+    twice = [found[name] for name in map(arch_id, archs) if len(found.get(name, ())) > 1]
+    if len(twice) < 8:
+        return None
+    first, second = (steadied([[several[i]] for several in twice]) for i in (0, 1))
+    return quality(first * float(np.median(second / first)), second).__dict__
 
 
 def main() -> None:
@@ -223,6 +242,7 @@ def main() -> None:
     parser.add_argument("--runtimes", nargs="*", default=["eager", "onnx"])
     parser.add_argument("--check", type=int, default=60)
     parser.add_argument("--samples", type=int, default=120)
+    parser.add_argument("--passes", type=int, default=1, help="measure all so often")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--only-measured", action="store_true")
     args = parser.parse_args()
@@ -233,7 +253,7 @@ def main() -> None:
     for runtime in args.runtimes if args.work else ():
         args.work.mkdir(parents=True, exist_ok=True)
         results.setdefault("lts_gpt2", {})[runtime] = measured_here(
-            args.work, runtime, args.check, args.samples
+            args.work, runtime, args.check, args.samples, args.passes
         )
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))

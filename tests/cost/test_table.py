@@ -96,6 +96,8 @@ def test_members_to_check_on_are_never_learned_from() -> None:
     plan = small_plan()
     assert not set(plan.check) & set(plan.train)
     assert len(set(plan.train)) == 24
+    order = [arch in plan.check for arch in plan.archs() if arch in plan.check + plan.train]
+    assert 3 <= sum(order[: len(order) // 2]) <= 7  # both kinds see the same moods of the machine
     assert plan == small_plan()  # the same plan again: that is how a run continues
     assert small_plan(samples=40).train[:24] == plan.train  # and more samples only add to it
 

@@ -69,7 +69,7 @@ def test_training_gives_the_scores_of_the_task(small: Architecture, tmp_path: Pa
 def test_a_promoted_trial_goes_on_where_the_earlier_one_stopped(
     small: Architecture, tmp_path: Path
 ) -> None:
-    estimator = Training(TASK, QUICK, eta=3)
+    estimator = Training(TASK, QUICK, eta=3, rungs=2)
     first, second, whole = (tmp_path / name for name in ("first", "second", "whole"))
     estimator(Job(small, first))
     promoted = Trial(1, {}, rung=1, continues=0)
@@ -79,6 +79,8 @@ def test_a_promoted_trial_goes_on_where_the_earlier_one_stopped(
     assert went_on["loss"] == at_once["loss"]
     for name, value in weights(whole).items():
         assert torch.equal(weights(second)[name], value)
+    assert not list((second / "run").glob("checkpoint-*")), "the last stage is never continued"
+    assert not (first / "run" / "model").exists(), "the first stage is not what anyone wants"
     log = (second / "run" / "log.jsonl").read_text().splitlines()
     assert json.loads(log[0])["step"] > 4, "the first steps were taken again"
 

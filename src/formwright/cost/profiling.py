@@ -60,9 +60,19 @@ class Plan:
     train: tuple[Architecture, ...]
 
     def archs(self) -> Iterator[Architecture]:
-        """Each model once."""
+        """Each model once, members to check on among those to learn from.
+
+        A machine has its moods; both kinds must see the same ones, or errors and intervals
+        learned from one would say little about the other.
+        """
         models = (m for p in self.pieces for m in (p.whole, p.without) if m is not None)
-        yield from dict.fromkeys((*models, *self.check, *self.train))
+        placed = [
+            ((number + 0.5) / len(archs), arch)
+            for archs in (self.check, self.train)
+            for number, arch in enumerate(archs)
+        ]
+        members = (arch for _, arch in sorted(placed, key=lambda item: item[0]))
+        yield from dict.fromkeys((*models, *members))
 
 
 def plan_for(

@@ -25,13 +25,15 @@ class Training(Estimator):
         task: Name of the task.
         config: Every number of the first stage.
         eta: How many times longer each stage is than the one before.
-        keep: Keep the trained model in the trial's folder.
+        rungs: Stages that there are; a trial of the last one is never continued.
+        keep: Keep the model of the last stage in the trial's folder.
         device: Where to train.
     """
 
     task: str
     config: TrainConfig
     eta: int = 3
+    rungs: int = 1
     keep: bool = True
     device: str = "cpu"
 
@@ -45,8 +47,7 @@ class Training(Estimator):
         _, result = train(arch, task, config, out=folder, device=self.device)
         if result.state == "interrupted":
             raise KeyboardInterrupt
-        if not self.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        self._tidy(folder, last=work.trial.rung >= self.rungs - 1)
         if result.state == "diverged":
             raise Diverged(f"training diverged: {result.reason}")
         return {
@@ -54,6 +55,13 @@ class Training(Estimator):
             "steps": float(result.steps),
             "tokens_per_second": result.tokens_per_second,
         }
+
+    def _tidy(self, folder: Path, *, last: bool) -> None:
+        """Keep what can still be of use: of the last stage the model, of others the checkpoint."""
+        if not self.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        for spent in folder.glob("checkpoint-*" if last else "model"):
+            shutil.rmtree(spent, ignore_errors=True)
 
     def stage(self, rung: int) -> TrainConfig:
         """The numbers of one stage; its checkpoint is its end."""

@@ -4,6 +4,7 @@ Attention remembers keys and values (or, in Transformer-XL, the inputs they are 
 convolutions remember the last few inputs. Nothing remembered is differentiated through.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ class Past:
         self.same_length = same_length
         self.seen = 0  # tokens read by earlier calls
         self._items: dict[int, tuple[Tensor, ...]] = {}
+        self._owners: dict[int, str] = {}  # of slots that modules of several sizes share
         self._mask: Tensor | None = None  # (b, remembered) once any call had padding
 
     @property
@@ -57,6 +59,18 @@ class Past:
         self._items[slot] = (self._kept(new, 1),)
         return new
 
+    def forget(self, slots: Iterable[int]) -> None:
+        """Drop what these slots hold: who misses a piece must not take older text for it."""
+        for slot in slots:
+            self._items.pop(slot, None)
+
+    def claim(self, slots: Iterable[int], owner: str) -> None:
+        """Forget what these slots hold if it was left there by another owner."""
+        for slot in slots:
+            if self._owners.setdefault(slot, owner) != owner:
+                self._items.pop(slot, None)
+                self._owners[slot] = owner
+
     def key_mask(self, mask: Tensor | None, batch: int, length: int) -> Tensor | None:
         """Which remembered and new tokens are real, (b, remembered + n); None when all are."""
         if mask is None and self._mask is None:
@@ -81,6 +95,7 @@ class Past:
         other = Past(self.limit, same_length=self.same_length)
         other.seen, other._mask = self.seen, self._mask
         other._items = dict(self._items)  # tensors are replaced, never changed
+        other._owners = dict(self._owners)
         return other
 
     def to_tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -90,13 +105,21 @@ class Past:
         }
         if self._mask is not None:
             tensors["mask"] = self._mask
-        return tensors, {"limit": self.limit, "same_length": self.same_length, "seen": self.seen}
+        numbers: dict[str, Any] = {
+            "limit": self.limit,
+            "same_length": self.same_length,
+            "seen": self.seen,
+        }
+        if self._owners:
+            numbers["owners"] = {str(slot): owner for slot, owner in self._owners.items()}
+        return tensors, numbers
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> "Past":
         """The inverse of ``to_tensors``."""
         past = cls(numbers["limit"], same_length=numbers["same_length"])
         past.seen, past._mask = numbers["seen"], tensors.get("mask")
+        past._owners = {int(slot): owner for slot, owner in numbers.get("owners", {}).items()}
         slots: dict[int, dict[int, Tensor]] = {}
         for name, tensor in tensors.items():
             if name != "mask":

@@ -1,10 +1,13 @@
 """Conducting a search: the baseline first, then the loop, then what was found, in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import torch
 
 from formwright.arch import Architecture, arch_id, notation, parse
 from formwright.cost import Target, calibrate, compare
@@ -84,20 +87,36 @@ def conduct(
     if seconds is None and trials is None:
         seconds, trials = plan.seconds, plan.trials
     estimator = plan.make_estimator(target_of(study))
-    outcome = _with_baseline(study, plan, estimator, say)
-    ending = run_study(
-        study,
-        estimator,
-        workers=workers or plan.workers,
-        seconds=seconds,
-        trials=trials,
-        stop=stop,
-        on_event=on_event,
-    )
-    if ending != "stopped":
-        say("measuring the best against the baseline once more")
-        outcome = conclude(study, outcome)
+    with one_thread():
+        outcome = _with_baseline(study, plan, estimator, say)
+        ending = run_study(
+            study,
+            estimator,
+            workers=workers or plan.workers,
+            seconds=seconds,
+            trials=trials,
+            stop=stop,
+            on_event=on_event,
+        )
+        if ending != "stopped":
+            say("measuring the best against the baseline once more")
+            outcome = conclude(study, outcome)
     return ending, outcome
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread of torch in this process, as in every worker.
+
+    Processes that compete for cores with several threads each are many times slower, and results
+    would depend on their number.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def plan_of(study: Study) -> Plan:
@@ -126,9 +145,11 @@ def conclude(study: Study, outcome: Outcome) -> Outcome:
     if cost.name == "latency":
         facts, words = _paired(study, chosen, baseline)
     ours, theirs = chosen.values[quality.name], baseline.values[quality.name]
+    steps = chosen.values.get("steps")
+    after = f" after {steps:.0f} training steps each" if steps else ""
     headline = (
         f"Trial {chosen.number} is {words} {baseline.name}, at {quality.name} {ours:.4g} "
-        f"against {theirs:.4g}."
+        f"against {theirs:.4g}{after}."
     )
     outcome = replace(outcome, headline=headline, chosen=chosen.number, facts=facts)
     write_outcome(study.folder, outcome)

@@ -33,6 +33,7 @@ from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
 from formwright.execute import search
 from formwright.files import write_atomically
+from formwright.recipes.conduct import one_thread
 from formwright.recipes.statistics import spearman
 from formwright.space import TreeSpace, named_space
 from formwright.space.lts import lts_space
@@ -183,7 +184,8 @@ def conduct(
     say(f"searching {recipe.candidates:,} candidates, then measuring the front")
     ending = search(study, evaluate, stop=stop, on_event=on_event)
     if ending != "stopped":
-        _conclude(recipe, study, evaluate, say)
+        with one_thread():
+            _conclude(recipe, study, evaluate, say)
     return ending
 
 
@@ -247,8 +249,8 @@ def _conclude(recipe: Lts, study: Study, evaluate: Candidate, say: Callable[[str
         smaller = values["memory"] / fastest.values["memory"]
         facts = {"speedup": times, "memory_saved": smaller}
         headline = (
-            f"Trial {fastest.number} is {times:.2f} times faster than {name} and takes "
-            f"{smaller:.2f} times less memory, with as many decoder parameters."
+            f"Trial {fastest.number} takes {1 / times:.2f} times the latency and "
+            f"{1 / smaller:.2f} times the memory of {name}, with as many decoder parameters."
         )
     base = Baseline(name, notation(arch), arch_id(arch), values)
     number = fastest.number if fastest is not None else None

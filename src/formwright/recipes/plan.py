@@ -189,7 +189,7 @@ class Plan:
             memory = "memory" in {self.cost, *self.minimise, *self.maximise}
             parts.append(Measured(target, seconds=0.6, precision=0.03, memory=memory))
         if self.trains:
-            parts.append(Training(self.task, self.train_config(), self.eta))
+            parts.append(Training(self.task, self.train_config(), self.eta, self.top + 1))
         else:
             parts.append(Proxies((self.estimator,), self.task))
         return Together(*parts)

@@ -102,14 +102,14 @@ class Engine:
         """Everything the next step depends on."""
         weights, moments = whole_state(self.model, self.optimiser, self.sharded)
         tensors = {"model": weights}
-        tensors["optimiser"], numbers = _flattened(moments)
+        tensors["optimiser"], numbers = flattened(moments)
         if self.past is not None:
             tensors["past"], state["past"] = self.past.to_tensors()
         return Checkpoint(step, {**state, "optimiser": numbers, "tokens": self.tokens}, tensors)
 
     def restore(self, saved: Checkpoint) -> None:
         """Stand where a checkpoint stood."""
-        moments = _unflattened(saved.tensors["optimiser"], saved.state["optimiser"])
+        moments = unflattened(saved.tensors["optimiser"], saved.state["optimiser"])
         restore_state(self.model, self.optimiser, saved.tensors["model"], moments, self.sharded)
         self.tokens = saved.state["tokens"]
         if self.past is not None:
@@ -127,7 +127,7 @@ class _Loss(nn.Module):
         return self._task.loss(self.model, batch, past)
 
 
-def _flattened(state: dict[Any, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def flattened(state: dict[Any, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """An optimiser's state as named tensors and plain numbers."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, Any] = {}
@@ -138,7 +138,7 @@ def _flattened(state: dict[Any, dict[str, Any]]) -> tuple[dict[str, Tensor], dic
     return tensors, numbers
 
 
-def _unflattened(tensors: dict[str, Tensor], numbers: dict[str, Any]) -> dict[Any, dict[str, Any]]:
+def unflattened(tensors: dict[str, Tensor], numbers: dict[str, Any]) -> dict[Any, dict[str, Any]]:
     """The inverse: which parameter, then which number, to value."""
     state: dict[Any, dict[str, Any]] = {}
     for key, value in {**tensors, **numbers}.items():

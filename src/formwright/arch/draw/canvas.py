@@ -50,7 +50,7 @@ def stylesheet() -> str:
     light.append(".fw-panel{fill:#f8f9fb;stroke:#b4bdc9}")
     dark.append(".fw-panel{fill:#1a2029;stroke:#515c6d}")
     shapes = ".fw-line,.fw-faint,.fw-link{fill:none}"
-    media = "@media (prefers-color-scheme:dark){" + "".join(dark) + "}"
+    media = "@media screen and (prefers-color-scheme:dark){" + "".join(dark) + "}"
     return "".join([*light, shapes, media])
 
 

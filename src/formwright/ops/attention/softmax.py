@@ -47,7 +47,8 @@ def visible(sight: Sight, n: int, t: int, like: Tensor) -> Tensor | None:
         if sight.reach is not None:
             mask = mask & (far <= sight.reach)
     if sight.keys is not None:
-        seen = sight.keys[:, None, None, :]
+        # who missed earlier pieces remembers fewer keys than the mask covers: the last ones
+        seen = sight.keys[:, None, None, sight.keys.shape[1] - t :]
         if sight.queries is not None:
             seen = seen | ~sight.queries[:, None, :, None]
         mask = mask & seen

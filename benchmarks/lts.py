@@ -1,0 +1,176 @@
+"""LiteTransformerSearch: the proxy, the search at full size, and whether budgets are kept.
+
+    python benchmarks/lts.py [--only proxy search budget] [--seeds 5] [--out FOLDER]
+
+proxy: models limited by capacity, trained on bytes; rank correlation of decoder parameters with
+the loss, beside width alone. search: 2,420 candidates of the GPT-2 space against as many random
+samples and against Optuna's NSGA-II, judged by one latency predictor fitted to measurements on this
+machine; then the whole recipe once, its front measured. budget: for ten budgets in milliseconds,
+the best member of the measured front, measured again in a fresh process. One thread.
+Results go to benchmarks/results/lts.json.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from formwright.arch import notation
+from formwright.arch.counting import count
+from formwright.arch.frame import Frame, LanguageModel
+from formwright.arch.style import style
+from formwright.cost import Target, save_target
+from formwright.cost.profile import Profile, load_profile
+from formwright.estimate import Proxies
+from formwright.recipes import lts
+from formwright.recipes.statistics import spearman
+from formwright.space.lts import lts_space
+from formwright.strategy.blackbox import make_strategy
+from formwright.strategy.pareto import hypervolume
+from formwright.study import Study
+from formwright.tasks import load_task
+from formwright.train import TrainConfig, train
+from formwright.trial import Objective, Trial
+
+RESULTS = Path(__file__).parent / "results" / "lts.json"
+TWO = (Objective("decoder_params", "max"), Objective("latency", "min"))
+
+
+def proxy(seeds: int, out: Path) -> dict[str, Any]:
+    """16 small models: 1 to 4 layers, width 8 to 48, 900 steps."""
+    task = load_task("stdlib?length=32")
+    frame = Frame(vocab=256, length=32, head=LanguageModel())
+    space = lts_space(
+        style("gpt2", 32), frame, depth=(1, 4), width=(8, 48, 4), inner=(16, 256, 16), heads=(2,)
+    )
+    rng = random.Random(0)
+    widths = (8, 12, 16, 24, 32, 48)
+    archs: list[Any] = []
+    while len(archs) < 16:
+        decisions = space.sample(rng)
+        if decisions["width"] in widths:
+            archs.append(space.resolve(decisions))
+    scores = [Proxies(("decoder_params", "width", "params")).scores(arch) for arch in archs]
+    config = TrainConfig(steps=900, batch_tokens=512, lr=4e-3, warmup=50, score_batches=64)
+    rows = []
+    for seed in range(seeds):
+        quality = []
+        for arch in archs:
+            _, result = train(arch, task, config.replace(seed=seed))
+            assert result.loss is not None
+            quality.append(-result.loss)
+        row = {name: spearman([s[name] for s in scores], quality) for name in scores[0]}
+        rows.append(row)
+        print(f"proxy, seed {seed}: {row}", flush=True)
+    return {"models": len(archs), "spearman": rows}
+
+
+def search(seeds: int, out: Path) -> dict[str, Any]:
+    """The whole recipe once, then strategies side by side on its predictor."""
+    began = time.perf_counter()
+    recipe = lts.paper("gpt2")
+    study = lts.begin(recipe, out / "paper", say=print)
+    lts.conduct(recipe, study, say=print)
+    seconds = time.perf_counter() - began
+    profile = load_profile(out / "paper" / "profile.json")
+    found = {
+        "seconds": seconds,
+        "candidates": recipe.candidates,
+        "front": len(study.front),
+        "predictor": {name: vars(q) for name, q in profile.check.items()},
+        "outcome": json.loads((out / "paper" / "outcome.json").read_text())["headline"],
+    }
+    print(f"the recipe took {seconds:.0f} s; {found['outcome']}", flush=True)
+    volumes: dict[str, list[float]] = {}
+    own: dict[str, float] = {}
+    for seed in range(seeds):
+        for name in ("lts", "random", "optuna", "surrogate"):
+            volume, cost = _volume(recipe, profile, name, seed)
+            volumes.setdefault(name, []).append(volume)
+            own[name] = cost
+        print({name: round(v[-1], 4) for name, v in volumes.items()}, flush=True)
+    found["hypervolume"] = {
+        name: {"values": v, "mean": statistics.fmean(v), "ms_per_candidate": own[name]}
+        for name, v in volumes.items()
+    }
+    return found
+
+
+def _volume(recipe: lts.Lts, profile: Profile, name: str, seed: int) -> tuple[float, float]:
+    """Hypervolume after 2,420 candidates, and milliseconds per candidate, all told."""
+    options = {"sampler": "nsgaii"} if name == "optuna" else {}
+    strategy = make_strategy(name, recipe.space, TWO, seed, **options)
+    points, began = [], time.process_time()
+    for number in range(recipe.candidates):
+        proposal = strategy.ask(number)
+        if proposal is None:
+            break
+        arch = recipe.space.resolve(proposal.decisions)
+        values = {
+            "decoder_params": float(count(arch).non_embedding),
+            "latency": profile.latency(arch)[0],
+        }
+        points.append((values["decoder_params"], values["latency"]))
+        strategy.tell(Trial(number, proposal.decisions, state="done", values=values))
+    ms = 1e3 * (time.process_time() - began) / len(points)
+    costs = np.array([(-p / 100e6, latency / 400.0) for p, latency in points])
+    return hypervolume(costs, np.array([0.0, 1.0])), ms
+
+
+def budget(seeds: int, out: Path) -> dict[str, Any]:
+    """Ten budgets between the fastest and the slowest of the measured front."""
+    study = Study.open(out / "paper")
+    target = Target(**study.meta["target"])
+    path = out / "target.json"
+    save_target(replace(target, name="budget"), path)
+    front = sorted(study.front, key=lambda t: t.values["latency"])
+    low, high = front[0].values["latency_high"] * 1.02, front[-1].values["latency"]
+    over = []
+    for share in np.linspace(0.0, 1.0, 10):
+        most = float(low * (high / low) ** share)
+        kept = [t for t in front if t.values["latency_high"] <= most]
+        best = max(kept, key=lambda t: t.values["decoder_params"])
+        found = _measured_afresh(notation(study.space.resolve(best.decisions)), path)
+        over.append({"budget_ms": most, "again_ms": found, "over": found / most - 1})
+        print(f"at most {most:.1f} ms: measured again {found:.1f}", flush=True)
+    return {"worst_over": max(row["over"] for row in over), "rows": over}
+
+
+def _measured_afresh(text: str, target: Path) -> float:
+    words = [sys.executable, "-m", "formwright.cli.main", "measure", text, "--target", str(target)]
+    done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout)[0]["latency_ms"])
+
+
+def main() -> None:
+    """Run the parts that were asked for and keep their results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmark-lts"))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    parts: dict[str, Callable[[int, Path], dict[str, Any]]] = {
+        "proxy": proxy,
+        "search": search,
+        "budget": budget,
+    }
+    for name, part in parts.items():
+        if not args.only or name in args.only:
+            results[name] = part(args.seeds, args.out)
+            RESULTS.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

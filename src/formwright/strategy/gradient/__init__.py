@@ -1,0 +1,27 @@
+"""Search while a supernet trains: who holds the gates, and the loop that moves them."""
+
+from formwright.strategy.gradient.base import GradientStrategy
+from formwright.strategy.gradient.bernoulli import BernoulliPolicy
+from formwright.strategy.gradient.config import SearchConfig
+from formwright.strategy.gradient.gumbel import GumbelPolicy, Temperature
+from formwright.strategy.gradient.policy import GatePolicy
+from formwright.strategy.gradient.real import RealPolicy
+from formwright.strategy.gradient.search import SearchResult, search_supernet
+from formwright.strategy.gradient.single_path import SinglePathPolicy
+from formwright.strategy.gradient.stepping import SupernetSearch
+from formwright.strategy.gradient.uniform import UniformPolicy
+
+__all__ = [
+    "BernoulliPolicy",
+    "GatePolicy",
+    "GradientStrategy",
+    "GumbelPolicy",
+    "RealPolicy",
+    "SearchConfig",
+    "SearchResult",
+    "SinglePathPolicy",
+    "SupernetSearch",
+    "Temperature",
+    "UniformPolicy",
+    "search_supernet",
+]

@@ -1,0 +1,143 @@
+"""Gates thrown like coins, whose odds are learned from the losses that follow.
+
+Paper: "Finding Fast Transformers", Tsai et al. 2020, https://arxiv.org/abs/2008.06808, the
+stochastic optimisation (SDO): P(w = 1) = sigmoid(phi), and appendix A's gradient of phi,
+(-1)^(1-w) L. That is not the gradient of the expected loss: it settles at odds of L0 / (L0 + L1),
+where L1 and L0 are the mean losses with and without the option, though on the right side of one
+half. ``form="exact"`` is the gradient, (w - sigmoid(phi)) L (Williams 1992).
+Differs from the paper: a running mean of the loss is subtracted (``baseline``), several draws may
+be averaged, and the expected cost can be differentiated directly (``cost="expected"``).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from formwright.errors import SpecError
+from formwright.strategy.gradient.policy import GatePolicy, Prices
+from formwright.supernet import Gates, Slot, Supernet
+
+
+class BernoulliPolicy(GatePolicy):
+    """On or off, each option by itself, with learned odds.
+
+    Args:
+        supernet: Whose gates they are; a decision for one of several has no coin to throw.
+        start: First ``phi``: a number for all, or by decision name, or by kind of decision.
+        form: ``signs`` as in the paper, or ``exact``.
+        baseline: How slowly the running mean of the loss moves; 0 subtracts nothing.
+        samples: Draws per update.
+        cost: ``expected`` cost by its own gradient, or ``sampled`` as part of the loss.
+        prices: See ``GatePolicy``.
+        price: See ``GatePolicy``.
+    """
+
+    def __init__(
+        self,
+        supernet: Supernet,
+        *,
+        start: float | Mapping[str, float] = 0.0,
+        form: Literal["signs", "exact"] = "exact",
+        baseline: float = 0.9,
+        samples: int = 1,
+        cost: Literal["expected", "sampled"] = "expected",
+        prices: Prices | None = None,
+        price: float = 0.0,
+    ) -> None:
+        super().__init__(supernet, prices=prices, price=price)
+        self.form, self.rate, self.samples, self.cost = form, baseline, samples, cost
+        first = torch.zeros(self.options)
+        for slot in self.gated:
+            if slot.kind != "some" and len(slot.values) != 2:
+                raise SpecError(
+                    f"{slot.name!r} is one of {len(slot.values)} options; coins decide on yes or "
+                    "no only. Use a Gumbel policy."
+                )
+            first[self.where[slot.name]] = _first(slot, start)
+        self.phi = nn.Parameter(first)  # of a pair only the second number is used
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.long))
+        self.mean: Tensor
+        self.seen: Tensor
+
+    def gates(self, step: int, rng: torch.Generator) -> Gates:
+        with torch.no_grad():
+            odds = self.phi.sigmoid().double()
+            drawn = torch.rand(self.options, generator=rng, dtype=torch.float64)
+            coins = ((drawn < odds.cpu()) & self.live.cpu()).tolist()
+        rows = {}
+        for slot in self.gated:
+            row = coins[self.where[slot.name]]
+            rows[slot.name] = tuple(
+                map(float, row if slot.kind == "some" else (not row[1], row[1]))
+            )
+        return Gates(rows, self.sizes)
+
+    def expected(self) -> Tensor:
+        shares = self._size_shares().to(self.phi)
+        parts = []
+        for slot in self.slots.values():
+            where = self.where[slot.name]
+            odds = self.phi[where].sigmoid() * self.live[where]
+            if not slot.gated:
+                parts.append(shares[where])
+            else:
+                parts.append(odds if slot.kind == "some" else torch.stack((1 - odds[1], odds[1])))
+        return torch.cat(parts)
+
+    def learn(self, losses: Sequence[Tensor], gates: Sequence[Gates]) -> None:
+        """The score-function gradient; the weights' own gradient, where they are learning too."""
+        whole = torch.stack(list(losses)).mean()
+        if whole.requires_grad:
+            whole.backward()
+        penalty = self.penalty() if self.cost == "expected" else None
+        if penalty is not None:
+            penalty.backward()
+        with torch.no_grad():
+            coins = torch.stack([self._coins(drawn) for drawn in gates])
+            values = torch.stack([loss.detach() for loss in losses]).to(self.phi)
+            if self.cost == "sampled" and self.costs is not None:
+                values = values + self.price * torch.stack([self._cost(g) for g in gates])
+            found = (self.score(coins) * (values - self._baseline(values))[:, None]).mean(dim=0)
+            found = torch.where(self._thrown() & self.live, found, 0.0)
+            self.phi.grad = found if self.phi.grad is None else self.phi.grad + found
+
+    def score(self, coins: Tensor) -> Tensor:
+        """What a draw says about ``phi``, before it is weighed with the loss."""
+        return 2 * coins - 1 if self.form == "signs" else coins - self.phi.sigmoid()
+
+    def _baseline(self, values: Tensor) -> Tensor:
+        """The mean of earlier losses; that of this update before there are any."""
+        if self.rate == 0:
+            return torch.zeros_like(values)
+        now = values.mean()
+        before = torch.where(self.seen > 0, self.mean.to(now), now)
+        self.mean.copy_(self.rate * before + (1 - self.rate) * now)
+        self.seen.add_(1)
+        return before.expand_as(values)
+
+    def _coins(self, gates: Gates) -> Tensor:
+        coins = torch.zeros(self.options)
+        for slot in self.gated:
+            coins[self.where[slot.name]] = torch.tensor(gates.row(slot.name))
+        return coins.to(self.phi)
+
+    def _cost(self, gates: Gates) -> Tensor:
+        assert self.costs is not None
+        return (self._coins(gates) * self.costs.to(self.phi)).sum()
+
+    def _thrown(self) -> Tensor:
+        """Which numbers a coin hangs on."""
+        thrown = torch.zeros(self.options, dtype=torch.bool)
+        for slot in self.gated:
+            where = self.where[slot.name]
+            thrown[where if slot.kind == "some" else where.start + 1] = True
+        return thrown.to(self.live.device)
+
+
+def _first(slot: Slot, start: float | Mapping[str, float]) -> float:
+    if isinstance(start, Mapping):
+        return start.get(slot.name, start.get(slot.kind, 0.0))
+    return start

@@ -1,0 +1,45 @@
+"""How a supernet is searched: every number beyond those of its training."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from formwright.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    """When the architecture is updated, and how fast.
+
+    Each step reads one batch. In the first ``warmup`` steps only weights learn. After that every
+    ``every``-th batch goes to the architecture and the others to the weights (PAR: 5, a fifth);
+    0 leaves the architecture alone. With ``joint`` each batch teaches both (Finding Fast
+    Transformers).
+    """
+
+    warmup: int = 0
+    every: int = 5
+    joint: bool = False
+    lr: float = 1e-2  # of the architecture; Adam
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    stable: int = 0  # stop after so many architecture updates that changed no choice; 0: never
+
+    def __post_init__(self) -> None:
+        for name in ("warmup", "every", "stable"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name}={getattr(self, name)} must be at least 0.")
+        if self.lr <= 0:
+            raise InputError(f"lr={self.lr} must be above 0.")
+
+    def teaches(self, step: int) -> tuple[bool, bool]:
+        """Whether the batch of a step teaches the weights, and whether the architecture."""
+        if step < self.warmup:
+            return True, False
+        if self.joint:
+            return True, True
+        turn = self.every > 0 and (step - self.warmup) % self.every == self.every - 1
+        return not turn, turn
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**asdict(self), "betas": list(self.betas)}

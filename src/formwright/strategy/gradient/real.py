@@ -1,0 +1,109 @@
+"""Gates that are plain learned numbers with an L1 price, so that dear ones of little use go to 0.
+
+Paper: "Finding Fast Transformers", Tsai et al. 2020, https://arxiv.org/abs/2008.06808, the direct
+optimisation (DO): loss + price * sum |w| cost.
+Differs from the paper: the price is taken in a proximal step (soft threshold) after each update,
+because adaptive optimisers never bring |w| to 0.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from formwright.space.choice import Value
+from formwright.strategy.gradient.policy import GatePolicy, Prices
+from formwright.supernet import Gate, Gates, Slot, Supernet
+
+
+class RealPolicy(GatePolicy):
+    """One real number per option; of a yes or no, and of a number between two, one in all.
+
+    Args:
+        supernet: Whose gates they are.
+        start: First value by decision name; otherwise 1 for blocks and layers that may be left
+            out, equal shares for one of several, and the first value of a number.
+        revive: Whether an option that fell to 0 is still run, so that it may come back.
+        sizes: See ``GatePolicy``.
+        prices: What each option costs; 1 for each where none are given.
+        price: What a cost of 1 at a gate of 1 weighs against a unit of loss.
+    """
+
+    def __init__(
+        self,
+        supernet: Supernet,
+        *,
+        start: Mapping[str, float] | None = None,
+        revive: bool = False,
+        sizes: Mapping[str, Value] | None = None,
+        prices: Prices | None = None,
+        price: float = 0.0,
+    ) -> None:
+        super().__init__(supernet, sizes=sizes, prices=prices, price=price)
+        self.revive = revive
+        first = torch.ones(self.options)
+        for name, slot in self.slots.items():
+            first[self.where[name]] = _first(slot, (start or {}).get(name))
+        self.weight = nn.Parameter(first)  # of a pair only the second number is used
+
+    def gates(self, step: int, rng: torch.Generator) -> Gates:
+        rows = {slot.name: self._row(slot) for slot in self.gated}
+        return Gates(rows, self.sizes)
+
+    def expected(self) -> Tensor:
+        shares = self._size_shares().to(self.weight)
+        parts = []
+        for slot in self.slots.values():
+            own, live = self.weight[self.where[slot.name]], self.live[self.where[slot.name]]
+            if not slot.gated:
+                parts.append(shares[self.where[slot.name]])
+            elif _is_pair(slot):
+                parts.append(torch.stack((1 - own[1], own[1])))
+            else:
+                parts.append(own * live)
+        return torch.cat(parts)
+
+    def penalty(self) -> Tensor | None:
+        """Nothing to differentiate: the price is taken by ``settle``."""
+        return None
+
+    @torch.no_grad()
+    def settle(self, rate: float) -> None:
+        """The proximal step: every number moves towards 0 by rate times price, and stops there."""
+        costs = torch.ones(self.options) if self.costs is None else self.costs
+        step = (rate * self.price * costs).to(self.weight)
+        self.weight.copy_(self.weight.sign() * (self.weight.abs() - step).clamp(min=0))
+        for slot in self.gated:
+            if _is_pair(slot):  # a share of one and of the other
+                self.weight[self.where[slot.name]].clamp_(0, 1)
+
+    def _is_on(self, share: float) -> bool:
+        return share != 0
+
+    def _best(self, slot: Slot, shares: tuple[float, ...]) -> Value:  # type: ignore[override]
+        if slot.kind == "maybe":  # whatever is left of it is kept
+            return slot.values[int(shares[1] != 0)]
+        return super()._best(slot, tuple(map(abs, shares)))
+
+    def _row(self, slot: Slot) -> tuple[Gate, ...]:
+        own, live = self.weight[self.where[slot.name]], self.live[self.where[slot.name]].tolist()
+        if _is_pair(slot):
+            own = torch.stack((1 - own[1], own[1]))
+        values = own.tolist()
+        kept = self.revive or slot.kind == "number"  # a weight of 0 costs nothing to compute
+        return tuple(
+            gate if live[i] and (kept or values[i] != 0) else 0.0
+            for i, gate in enumerate(own.unbind())
+        )
+
+
+def _is_pair(slot: Slot) -> bool:
+    return slot.kind in ("maybe", "number") and len(slot.values) == 2
+
+
+def _first(slot: Slot, given: float | None) -> float:
+    if given is not None:
+        return given
+    if slot.kind == "number" and len(slot.values) == 2:
+        return 0.0
+    return 1.0 if slot.kind in ("some", "maybe") else 1.0 / len(slot.values)

@@ -1,0 +1,202 @@
+"""One step of a gradient search: weights on one batch, architecture on another.
+
+Gates and dropout follow from (seed, step), so that a search which was killed and started again
+does what it would have done.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from formwright.arch import Architecture
+from formwright.ops.past import Past
+from formwright.space.part import Decisions
+from formwright.strategy.gradient.base import GradientStrategy
+from formwright.strategy.gradient.config import SearchConfig
+from formwright.strategy.gradient.policy import GatePolicy
+from formwright.supernet import Gates, Supernet
+from formwright.train.checkpoint import Checkpoint
+from formwright.train.config import TrainConfig
+from formwright.train.data import Batch, Task
+from formwright.train.engine import flattened, unflattened
+from formwright.train.optim import make_optimiser
+from formwright.train.schedule import rate
+
+_MIX = 0x9E3779B97F4A7C15  # spreads (seed, step) over 63 bits
+
+
+class SupernetSearch(GradientStrategy):
+    """A supernet, who holds its gates, and two optimisers that never touch the other's numbers."""
+
+    def __init__(
+        self,
+        supernet: Supernet,
+        policy: GatePolicy,
+        task: Task,
+        train: TrainConfig,
+        config: SearchConfig | None = None,
+    ) -> None:
+        self.supernet, self.policy, self.task = supernet, policy, task
+        self.train, self.config = train, config or SearchConfig()
+        self.optimiser = make_optimiser(supernet, train)
+        numbers = [p for p in policy.parameters() if p.requires_grad]
+        self.chooser = (
+            torch.optim.Adam(
+                numbers,
+                lr=self.config.lr,
+                betas=self.config.betas,
+                weight_decay=self.config.weight_decay,
+            )
+            if numbers
+            else None
+        )
+        self.number = 0  # steps taken
+        self.tokens = 0
+        self.past = Past(train.memory) if train.memory else None
+        self.chosen = policy.derive()
+        self.unchanged = 0  # architecture updates since the choice last changed
+
+    # --- the contract -------------------------------------------------------------------
+
+    def step(self, train_batch: Batch | None, valid_batch: Batch | None) -> dict[str, float]:
+        torch.manual_seed((self.train.seed * _MIX + self.number * 2) % 2**63)
+        self.supernet.train()
+        found: dict[str, float] = {}
+        if train_batch is not None and train_batch is valid_batch:
+            found["loss"] = found["choice_loss"] = self._both(train_batch)
+        else:
+            if train_batch is not None:
+                found["loss"] = self._weights(train_batch)
+            if valid_batch is not None:
+                found["choice_loss"] = self._choices(valid_batch)
+        self.number += 1
+        return found
+
+    def derive(self) -> Architecture:
+        arch: Architecture = self.supernet.space.resolve(self.policy.derive())
+        return arch
+
+    def decisions(self) -> Decisions:
+        """The choices behind ``derive``."""
+        return self.policy.derive()
+
+    # --- updates ------------------------------------------------------------------------
+
+    def _weights(self, batch: Batch) -> float:
+        with torch.no_grad():
+            gates = self._gates(0)
+        loss = self._loss(batch, gates)
+        loss.backward()
+        self._move_weights()
+        self._read(batch)
+        return float(loss.detach())
+
+    def _choices(self, batch: Batch) -> float:
+        if self.chooser is None:
+            self._read(batch)
+            return float("nan")
+        with _frozen(self.supernet):
+            losses = self._learn(batch)
+        self._move_choices()
+        self._read(batch)
+        return losses
+
+    def _both(self, batch: Batch) -> float:
+        loss = self._learn(batch)
+        self._move_weights()
+        self._move_choices()
+        self._read(batch)
+        return loss
+
+    def _learn(self, batch: Batch) -> float:
+        """Losses under one or several draws of the gates, and what they teach."""
+        gates = [self._gates(number) for number in range(self.policy.samples)]
+        before = self.past
+        losses = []
+        for drawn in gates:
+            self.past = before.copy() if before is not None else None
+            losses.append(self._loss(batch, drawn))
+        self.policy.learn(losses, gates)
+        return float(torch.stack([loss.detach() for loss in losses]).mean())
+
+    def _loss(self, batch: Batch, gates: Gates) -> Tensor:
+        if self.past is not None and batch.fresh:
+            self.past = Past(self.train.memory)
+        device = next(self.supernet.parameters()).device.type
+        mixed = self.train.precision == "bf16"
+        with self.supernet.gated(gates), torch.autocast(device, torch.bfloat16, enabled=mixed):
+            return self.task.loss(self.supernet, batch, self.past)
+
+    def _gates(self, draw: int) -> Gates:
+        rng = torch.Generator()
+        rng.manual_seed((self.train.seed * _MIX + self.number * 1009 + draw + 1) % 2**63)
+        return self.policy.gates(self.number, rng)
+
+    def _move_weights(self) -> None:
+        limit = self.train.clip or float("inf")
+        nn.utils.clip_grad_norm_(self.supernet.parameters(), limit)
+        progress = self.number / self.train.steps if self.train.steps else 0.0
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate(self.train, self.number, progress)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+
+    def _move_choices(self) -> None:
+        if self.chooser is None:
+            return
+        self.chooser.step()
+        self.chooser.zero_grad(set_to_none=True)
+        self.policy.settle(self.config.lr)
+        now = self.policy.derive()
+        self.unchanged = self.unchanged + 1 if now == self.chosen else 0
+        self.chosen = now
+
+    def _read(self, batch: Batch) -> None:
+        self.tokens += batch.tokens
+
+    # --- saving and loading -------------------------------------------------------------
+
+    def checkpoint(self, state: dict[str, Any]) -> Checkpoint:
+        """Everything the next step depends on."""
+        tensors = {"model": dict(self.supernet.state_dict()), "policy": self.policy.state_dict()}
+        tensors["optimiser"], moments = flattened(self.optimiser.state_dict()["state"])
+        found: dict[str, Any] = {**state, "optimiser": moments, "tokens": self.tokens}
+        found["unchanged"] = self.unchanged
+        if self.chooser is not None:
+            tensors["chooser"], found["chooser"] = flattened(self.chooser.state_dict()["state"])
+        if self.past is not None:
+            tensors["past"], found["past"] = self.past.to_tensors()
+        return Checkpoint(self.number, found, tensors)
+
+    def restore(self, saved: Checkpoint) -> None:
+        """Stand where a checkpoint stood."""
+        self.supernet.load_state_dict(saved.tensors["model"])
+        self.policy.load_state_dict(saved.tensors["policy"])
+        _load(self.optimiser, saved, "optimiser")
+        if self.chooser is not None:
+            _load(self.chooser, saved, "chooser")
+        if self.past is not None:
+            self.past = Past.from_tensors(saved.tensors["past"], saved.state["past"])
+        self.number, self.tokens = saved.step, saved.state["tokens"]
+        self.unchanged, self.chosen = saved.state["unchanged"], self.policy.derive()
+
+
+def _load(optimiser: torch.optim.Optimizer, saved: Checkpoint, name: str) -> None:
+    moments = unflattened(saved.tensors[name], saved.state[name])
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """Weights that get no gradient, which saves computing it."""
+    learning = [p for p in model.parameters() if p.requires_grad]
+    for p in learning:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in learning:
+            p.requires_grad_(True)

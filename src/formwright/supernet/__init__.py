@@ -1,0 +1,14 @@
+"""Supernets: one model with the weights of a whole space, run under gates."""
+
+from formwright.supernet.elastic import slicing
+from formwright.supernet.gates import Gate, Gates, Slot
+from formwright.supernet.supernet import Supernet, option_prices
+
+__all__ = [
+    "Gate",
+    "Gates",
+    "Slot",
+    "Supernet",
+    "option_prices",
+    "slicing",
+]

@@ -1,0 +1,107 @@
+"""Taking a member out of a supernet: a plain model with the weights it had inside.
+
+Both are trees of modules of the same shape, but for the open places: a mixture stands for the
+option that was chosen, a prefix for its first units, laid into the list around them.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from formwright.errors import SpecError
+from formwright.space.part import Decisions
+from formwright.supernet.elastic import ElasticOp, sliced_state
+from formwright.supernet.gates import Gate, GateHolder, is_off
+from formwright.supernet.mixture import (
+    GatedOp,
+    MixtureOp,
+    PrefixOp,
+    PresenceOp,
+    RowOp,
+)
+
+Kept = tuple[nn.Module, Gate]  # a module of the supernet, and the gate it stood behind
+
+
+@torch.no_grad()
+def copy_weights(plain: nn.Module, super_: nn.Module, holder: GateHolder) -> None:
+    """Give a plain model the weights that a supernet has under hard gates."""
+    if isinstance(super_, ElasticOp):
+        plain.load_state_dict(_loadable(plain, sliced_state(super_, holder.sizes)))
+        return
+    for name, tensor in (
+        *plain.named_parameters(recurse=False),
+        *plain.named_buffers(recurse=False),
+    ):
+        source = getattr(super_, name)
+        if source.shape == tensor.shape:  # positions that no layer looks at may differ
+            tensor.copy_(source)
+    children = dict(super_.named_children())
+    for name, child in plain.named_children():
+        if isinstance(child, nn.ModuleList):
+            found = [kept for item in _listed(children[name]) for kept in live(item, holder)]
+            if isinstance(super_, GatedOp):
+                found = live_branches(super_, holder)
+            for one, (other, _) in zip(child, found, strict=True):
+                copy_weights(one, other, holder)
+        else:
+            ((other, _),) = live(children[name], holder) or [(nn.Identity(), 1.0)]
+            copy_weights(child, other, holder)
+
+
+def live(module: nn.Module, holder: GateHolder) -> list[Kept]:
+    """The plain layers that a module of a supernet stands for under the gates."""
+    match module:
+        case RowOp():
+            return [kept for layer in module.layers for kept in live(layer, holder)]
+        case MixtureOp():
+            pairs = list(zip(module.options, holder.row(module.name), strict=True))
+            chosen = [(option, gate) for option, gate in pairs if not is_off(gate)]
+            if len(chosen) != 1:
+                raise SpecError(f"The decision {module.name!r} is not taken: use hard gates.")
+            return live(chosen[0][0], holder)
+        case PresenceOp():
+            gate = holder.row(module.name)[module.index]
+            return [] if is_off(gate) else live(module.layer, holder)
+        case PrefixOp():
+            gates = holder.row(module.name)
+            depth = module.low + max((i for i, g in enumerate(gates) if not is_off(g)), default=0)
+            units: Sequence[nn.Module] = list(module.units)[:depth]
+            return [kept for unit in units for kept in live(unit, holder)]
+    return [(module, 1.0)]
+
+
+def live_branches(module: GatedOp, holder: GateHolder) -> list[Kept]:
+    """The branches that are on, each with its gate."""
+    pairs = zip(module.branches, module.gates(), strict=True)
+    return [
+        (inner, gate)
+        for branch, gate in pairs
+        if not is_off(gate)
+        for inner, _ in live(branch, holder)
+    ]
+
+
+def decisions_under(holder: GateHolder) -> Decisions:
+    """The member that the gates stand for: of one the greatest, of some all that are not 0."""
+    found: dict[str, int | float | tuple[int, ...]] = {}
+    for name, slot in holder.slots.items():
+        if not slot.gated:
+            found[name] = holder.sizes[name]
+            continue
+        row = [float(gate) for gate in holder.row(name)]
+        if slot.kind == "some":
+            found[name] = tuple(i for i, gate in enumerate(row) if gate != 0)
+        else:
+            found[name] = slot.values[max(range(len(row)), key=row.__getitem__)]
+    return found
+
+
+def _listed(module: nn.Module) -> list[nn.Module]:
+    return list(module.children())
+
+
+def _loadable(plain: nn.Module, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Only what a file of the model would hold: buffers made anew are left out."""
+    return {name: state[name] for name in plain.state_dict()}

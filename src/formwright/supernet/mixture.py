@@ -1,0 +1,219 @@
+"""Open places as torch modules: sums of options under the gates of the moment.
+
+b batch, n token, w width
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from formwright.arch.node import Node
+from formwright.arch.site import Site
+from formwright.ops.base import Builder, Context, Operator
+from formwright.ops.connector import ConnectedOp
+from formwright.ops.container import StackOp, filled
+from formwright.ops.norm.layernorm import LayerNormOp, gated_layer_norm
+from formwright.supernet.elastic import ElasticOp, slots_of
+from formwright.supernet.gates import Gate, GateHolder, is_off, scaled, total
+from formwright.supernet.node import (
+    Elastic,
+    ElasticNorm,
+    Gated,
+    Mixture,
+    NormMixture,
+    OpenConnected,
+    OpenNorm,
+    Prefix,
+    Presence,
+    Row,
+)
+from formwright.supernet.plain import gate_of
+
+
+@dataclass
+class SupernetBuilder(Builder):
+    """Builds plain layers as ever, and open places with a look at the gates."""
+
+    holder: GateHolder | None = None
+
+    def build(self, node: Node, site: Site) -> Any:
+        """The module of a node at a place."""
+        place = _PLACES.get(type(node))
+        if place is None:
+            return super().build(node, site)
+        assert self.holder is not None
+        return place(node, site, self, self.holder)
+
+
+class _Options(Operator):
+    """What all mixtures do: run an option, or leave it out safely."""
+
+    def __init__(self, holder: GateHolder) -> None:
+        super().__init__()
+        self.holder = holder
+
+    def run(self, option: nn.Module, x: Tensor, ctx: Context) -> Tensor:
+        """One option; where so wished, it is computed again for its gradient."""
+        if not (self.holder.checkpoint and self.training) or ctx.past is not None:
+            return option(x, ctx)
+        # A table made inside would be missing when the option is run again: each run makes its own.
+        return checkpoint(lambda y: option(y, replace(ctx, tables={})), x, use_reentrant=False)
+
+    def leave_out(self, option: nn.Module, ctx: Context) -> None:
+        """An option that misses a piece of text must not take older text for the last piece."""
+        if ctx.past is not None:
+            ctx.past.forget(slots_of(option))
+
+
+class RowOp(StackOp):
+    """Layers of an option, one after the other; none at all pass the stream on."""
+
+
+class MixtureOp(_Options):
+    """The sum of the options, each times its gate."""
+
+    def __init__(self, node: Mixture, site: Site, builder: Builder, holder: GateHolder) -> None:
+        super().__init__(holder)
+        self.name, self.width = node.name, node.out_width(site)
+        self.options = nn.ModuleList(builder.build(option, site) for option in node.options)
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n out"]:
+        found: Tensor | None = None
+        for gate, option in zip(self.holder.row(self.name), self.options, strict=True):
+            if is_off(gate):
+                self.leave_out(option, ctx)
+                continue
+            part = scaled(self.run(option, x, ctx), gate)
+            found = part if found is None else found + part
+        return x.new_zeros(*x.shape[:-1], self.width) if found is None else found
+
+
+class PresenceOp(_Options):
+    """Gate times the layer, and what is left passes by."""
+
+    def __init__(self, node: Presence, site: Site, builder: Builder, holder: GateHolder) -> None:
+        super().__init__(holder)
+        self.name, self.index = node.name, node.index
+        self.layer = builder.build(node.layer, site)
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
+        gate = self.holder.row(self.name)[self.index]
+        if is_off(gate):
+            self.leave_out(self.layer, ctx)
+            return x
+        found = scaled(self.run(self.layer, x, ctx), gate)
+        return found if isinstance(gate, float) and gate == 1.0 else found + (1 - gate) * x
+
+
+class PrefixOp(_Options):
+    """The streams after so many units, each times the gate of that depth."""
+
+    def __init__(self, node: Prefix, site: Site, builder: Builder, holder: GateHolder) -> None:
+        super().__init__(holder)
+        self.name, self.low = node.name, node.low
+        self.units = nn.ModuleList(builder.build(unit, site) for unit in node.units)
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
+        gates = self.holder.row(self.name)  # of depths low, low + 1, ...
+        deepest = self.low + max((i for i, g in enumerate(gates) if not is_off(g)), default=0)
+        found: Tensor | None = None
+        for depth in range(len(self.units) + 1):
+            if self.low <= depth <= deepest and not is_off(gates[depth - self.low]):
+                part = scaled(x, gates[depth - self.low])
+                found = part if found is None else found + part
+            if depth < deepest:
+                x = self.run(self.units[depth], x, ctx)
+            elif depth < len(self.units):
+                self.leave_out(self.units[depth], ctx)
+        return x * 0.0 if found is None else found
+
+
+class GatedOp(_Options):
+    """Layers side by side, each times its gate; a mean is divided by the sum of the gates."""
+
+    def __init__(self, node: Gated, site: Site, builder: Builder, holder: GateHolder) -> None:
+        super().__init__(holder)
+        self.node, self.width = node, node.out_width(site)
+        self.branches = nn.ModuleList(builder.build(b.layer, site) for b in node.branches)
+
+    def gates(self) -> list[Gate]:
+        """The gate of each branch."""
+        return [gate_of(branch.terms, self.holder) for branch in self.node.branches]
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n out"]:
+        gates = self.gates()
+        found: Tensor | None = None
+        for gate, branch in zip(gates, self.branches, strict=True):
+            if is_off(gate):
+                self.leave_out(branch, ctx)
+                continue
+            part = scaled(filled(self.run(branch, x, ctx), self.width, 0.0), gate)
+            found = part if found is None else found + part
+        if found is None:
+            return x.new_zeros(*x.shape[:-1], self.width)
+        return found / self.divisor(gates) if self.node.join == "mean" else found
+
+    def divisor(self, gates: list[Gate]) -> Gate:
+        """The sum of the gates, or what a policy gives in place of some of them."""
+        given: dict[str, float] = {}
+        counted: list[Gate] = []
+        for gate, branch in zip(gates, self.node.branches, strict=True):
+            names = [term.name for term in branch.terms if term.name in self.holder.totals]
+            if names:
+                given[names[0]] = self.holder.totals[names[0]]
+            else:
+                counted.append(gate)
+        return total((*counted, *given.values()))
+
+
+class OpenConnectedOp(ConnectedOp):
+    """Connector units whose weights come from the gates."""
+
+    def __init__(
+        self, node: OpenConnected, site: Site, builder: Builder, holder: GateHolder
+    ) -> None:
+        super().__init__(node.fixed, site, builder)
+        self.names, self.holder = node.names, holder
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
+        weights = [
+            self.holder.number(name) if name else weight
+            for name, weight in zip(self.names, self.weights, strict=True)
+        ]
+        return self.run(x, ctx, weights)
+
+
+class OpenNormOp(LayerNormOp):
+    """A LayerNorm whose share of the mean comes from the gates."""
+
+    def __init__(self, node: OpenNorm, site: Site, builder: Builder, holder: GateHolder) -> None:
+        super().__init__(node.norm, site, builder)
+        self.name, self.holder = node.name, holder
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
+        share = self.holder.number(self.name)
+        if isinstance(share, float):
+            self.mean = share
+            return super().forward(x, ctx)
+        return gated_layer_norm(x, share, self.weight, self.bias, self.eps)
+
+
+def _row(node: Row, site: Site, builder: Builder, holder: GateHolder) -> RowOp:
+    return RowOp(node, site, builder)
+
+
+_PLACES: dict[type[Node], Any] = {
+    Row: _row,
+    Mixture: MixtureOp,
+    NormMixture: MixtureOp,
+    Presence: PresenceOp,
+    Prefix: PrefixOp,
+    Gated: GatedOp,
+    Elastic: ElasticOp,
+    ElasticNorm: ElasticOp,
+    OpenConnected: OpenConnectedOp,
+    OpenNorm: OpenNormOp,
+}

@@ -1,0 +1,164 @@
+"""One model that holds the weights of a whole space; gates decide which part of it runs.
+
+It is an ordinary model: tasks, losses, memory and the training engine know no difference.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from formwright.arch.layer import Layer
+from formwright.arch.site import Site
+from formwright.errors import SpecError
+from formwright.model import Model, build
+from formwright.model.init import initialise
+from formwright.space.choice import Value
+from formwright.space.part import Decisions
+from formwright.space.tree import TreeSpace
+from formwright.supernet.extract import copy_weights, decisions_under
+from formwright.supernet.fold import fold_gates
+from formwright.supernet.gates import GateHolder, Gates, Slot, gates_of
+from formwright.supernet.mixture import SupernetBuilder
+from formwright.supernet.plain import plain_architecture
+from formwright.supernet.price import Price, prices
+from formwright.supernet.translate import taken, translated
+
+
+class Supernet(Model):
+    """All members of a space in one module.
+
+    Args:
+        space: A space declared as an architecture with a frame.
+        seed: The initial weights follow from it.
+        dropout: As in ``build``.
+        attention_dropout: As in ``build``.
+        fixed: Decisions taken beforehand, for what a supernet cannot hold open (the width).
+        checkpoint: Compute options again in the backward pass in place of keeping their
+            activations: less memory, about a third more time. Not with memory between calls.
+
+    Until gates are set, options share equally, all blocks are on, depth and sizes are largest.
+    """
+
+    def __init__(
+        self,
+        space: TreeSpace,
+        *,
+        seed: int = 0,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        fixed: Mapping[str, Value] | None = None,
+        checkpoint: bool = False,
+    ) -> None:
+        if fixed:
+            declared = taken(space.declared, fixed)
+            space = TreeSpace(declared, space.constraints, space.name)
+        arch, slots = translated(space.declared)
+        if not slots:
+            raise SpecError(f"The space {space.name!r} has nothing open; use build.")
+        holder = GateHolder(slots)
+        holder.checkpoint = checkpoint
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            super().__init__(arch, SupernetBuilder(dropout, attention_dropout, holder=holder))
+            initialise(self)
+        self.space, self.holder = space, holder
+        self.fixed: Mapping[str, Value] = dict(fixed or {})
+        self._dropout = (dropout, attention_dropout)
+
+    @property
+    def slots(self) -> Mapping[str, Slot]:
+        """Every open decision by name."""
+        return self.holder.slots
+
+    # --- gates --------------------------------------------------------------------------
+
+    def gates_for(self, decisions: Decisions) -> Gates:
+        """The hard gates of a member: its own parts on, all else off."""
+        return gates_of(self.slots, self.space.checked(decisions))
+
+    def set_gates(self, gates: Gates | Decisions) -> None:
+        """Run under these gates, or as the member of these decisions, from now on."""
+        self.holder.set(gates if isinstance(gates, Gates) else self.gates_for(gates))
+
+    @contextmanager
+    def gated(self, gates: Gates | Decisions) -> Iterator["Supernet"]:
+        """Run under these gates inside a ``with`` block, then as before."""
+        before = self.holder.current
+        self.set_gates(gates)
+        try:
+            yield self
+        finally:
+            self.holder.set(before)
+
+    # --- taking members out -------------------------------------------------------------
+
+    def extract(self, decisions: Decisions, *, seed: int = 0) -> Model:
+        """A member as a plain model, with the weights it has in the supernet, copied."""
+        arch = self.space.resolve(decisions)
+        with self.gated(decisions):
+            return self._copied(build(arch, seed=seed, **self._kind()))
+
+    def materialise(self, gates: Gates) -> Model:
+        """The plain model of gates that need not be 0 or 1: what is off is gone.
+
+        A gate of a block beside others is multiplied into the block's last matrix; the weights
+        of connectors and the share of a LayerNorm's mean stay as numbers of the architecture.
+        """
+        with self.gated(gates), torch.no_grad():
+            rows = {n: torch.tensor([float(g) for g in self.holder.row(n)]) for n in self._gated()}
+            self.holder.set(Gates(rows, gates.sizes, gates.totals))
+            arch = plain_architecture(self.arch, self.holder)
+            model = self._copied(build(arch.check(), **self._kind()))
+            fold_gates(model, self, self.holder)
+        return model
+
+    def decisions_under(self, gates: Gates) -> Decisions:
+        """The member that gates stand for: the greatest of one, of some all that are not 0."""
+        with self.gated(gates):
+            return self.space.checked(decisions_under(self.holder))
+
+    def _copied(self, model: Model) -> Model:
+        copy_weights(model, self, self.holder)
+        return model.train(self.training)
+
+    def _kind(self) -> dict[str, Any]:
+        weight = next(self.parameters())
+        dropout, attention_dropout = self._dropout
+        return {
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "device": weight.device,
+            "dtype": weight.dtype,
+        }
+
+    def _gated(self) -> list[str]:
+        return [name for name, slot in self.slots.items() if slot.gated]
+
+    # --- for who trains it --------------------------------------------------------------
+
+    def weight_parameters(self) -> list[nn.Parameter]:
+        """All weights; the numbers that decide about gates belong to a policy."""
+        return [p for p in self.parameters() if p.requires_grad]
+
+    def prices(self, price: Price) -> dict[str, list[float]]:
+        """What each option of each gated decision costs, by ``price(layer, site)``.
+
+        A decision that stands in several places costs the sum. An option with open places inside
+        is priced with all of them on and at their largest.
+        """
+        return prices(self.arch, self.holder, price)
+
+
+def option_prices(
+    supernet: Supernet, price: Callable[[Layer, Site], float], names: Sequence[str] | None = None
+) -> dict[str, list[float]]:
+    """Prices of some decisions, scaled so that the dearest members of all cost 1 together."""
+    found = supernet.prices(price)
+    found = {name: row for name, row in found.items() if names is None or name in names}
+    whole = sum(
+        sum(row) if supernet.slots[name].kind == "some" else max(row) for name, row in found.items()
+    )
+    return {name: [p / whole for p in row] for name, row in found.items()} if whole else found
