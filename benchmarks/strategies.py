@@ -38,11 +38,12 @@ GPT = ("gpt rtx2080", "gpt cpu")
 PLAN: list[tuple[str, str, float, int]] = [
     *((where, name, 1.0, 1000) for where in GPT for name in (*OURS, "optuna nsgaii")),
     *((where, "optuna tpe multivariate", 1.0, 200) for where in GPT),
-    *((where, "optuna tpe multivariate, long", 0.1, 1000) for where in GPT),
+    *((where, "optuna tpe multivariate long", 0.1, 1000) for where in GPT),
     *((where, "optuna tpe", 0.15, 200) for where in GPT),
     *(("bert", name, 1.0, 200) for name in (*OURS, "optuna nsgaii")),
     ("bert", "optuna tpe multivariate", 0.25, 200),
-    *((where, "optuna gp", 0.1, 100) for where in GPT),
+    ("gpt cpu", "optuna gp", 0.1, 50),
+    ("gpt rtx2080", "optuna gp", 0.1, 100),
 ]
 
 
@@ -60,8 +61,7 @@ def main() -> None:
         "gpt cpu": gpt_problem(args.data, args.cache, "latency_ms_helix_cpu"),
         "bert": bert_problem(args.data),
     }
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results["facts"] = {name: problem.facts for name, problem in problems.items()}
+    facts = {name: problem.facts for name, problem in problems.items()}
     only = [name for name in args.only.split(",") if name]
     places = [name for name in args.where.split(",") if name] or list(problems)
     for where, method, share, budget in PLAN:
@@ -70,12 +70,13 @@ def main() -> None:
         seeds = max(2, round(args.seeds * share))
         front = best_known(problems[where], args.cache)
         found = race(problems[where], method, seeds, budget, front)
-        results.setdefault(where, {})[method] = found
         print(f"{where:12} {method:30} {found['mean']} {found['own_ms']:.2f} ms", flush=True)
-        save(results)
+        results = kept()
+        results.setdefault(where, {})[method] = found
+        save(results | {"facts": facts})
     if not only or "rungs" in only:
-        results["rungs"] = rungs(args.data, args.seeds)
-        save(results)
+        found = rungs(args.data, args.seeds)
+        save(kept() | {"rungs": found, "facts": facts})
 
 
 def race(problem: Problem, method: str, seeds: int, budget: int, front: Array) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def optuna_run(method: str) -> Run:
         whole = optuna.distributions.IntDistribution
         ranges = {name: whole(0, len(choice.every) - 1) for name, choice in choices.items()}
         directions = ["minimize" if o.sign > 0 else "maximize" for o in problem.objectives]
-        sampler = samplers[method.removesuffix(", long")](seed)
+        sampler = samplers[method.removesuffix(" long")](seed)
         study = optuna.create_study(directions=directions, sampler=sampler)
         costs, spent = [], 0.0
         for number in range(budget):
@@ -248,6 +249,12 @@ def replay(search: Strategy, curves: Array, first: int, most: int) -> Iterator[t
 
 
 # --- what is written --------------------------------------------------------------------------
+
+
+def kept() -> dict[str, Any]:
+    """What earlier runs found."""
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return results
 
 
 def save(results: dict[str, Any]) -> None:

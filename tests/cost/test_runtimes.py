@@ -43,6 +43,21 @@ def test_openvino_runs() -> None:
     prepare(TINY, Target(runtime="openvino", length=8))()
 
 
+def test_many_are_measured_as_one_is() -> None:
+    arch = parse("(sf)x2 in decoder(512, position=learned) for frame(1000, 16, lm)")
+    meter = memory_module.MemoryMeter(Target(length=16))
+    try:
+        first, second = meter.measure(arch), meter.measure(arch)
+        with pytest.raises(InputError, match="longer"):
+            meter.measure(TINY.replace(frame=TINY.frame.replace(length=4)))  # type: ignore[union-attr]
+    finally:
+        meter.close()
+    alone = peak_memory(arch, Target(length=16))
+    for found in (first, second):
+        assert found.peak_bytes == pytest.approx(alone.peak_bytes, rel=0.15)
+        assert found.peak_bytes >= 4 * count(arch).params
+
+
 def test_a_process_of_its_own_finds_the_weights_in_memory() -> None:
     arch = parse("(sf)x4 in gpt2(512) for frame(20000, 64, lm)")
     weights = 4 * count(arch).params

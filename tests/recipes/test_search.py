@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import formwright as fw
+from formwright.cli.main import main
 from formwright.errors import InputError, SpecError
 from formwright.recipes import lts
 from formwright.recipes.conduct import begin, champion, conduct, plan_of
@@ -220,14 +221,22 @@ class TestCommandLine:
         ],
     )
     def test_a_mistake_gets_one_sentence(
-        self, tmp_path: Path, words: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
+        self,
+        tmp_path: Path,
+        words: tuple[str, ...],
+        says: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        done = command(*words)
-        assert done.returncode == 2, done.stdout + done.stderr
-        assert says in done.stderr
-        assert "Traceback" not in done.stderr
-        assert len(done.stderr.strip().splitlines()) <= 2
+        monkeypatch.setattr(sys, "argv", ["formwright", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        errors = capsys.readouterr().err
+        assert says in errors
+        assert len(errors.strip().splitlines()) <= 2
+        assert not list(tmp_path.iterdir())
 
 
 def _has_trials(folder: Path) -> bool:

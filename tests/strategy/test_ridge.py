@@ -21,19 +21,49 @@ def test_predictions_are_those_of_ridge_regression_at_one_of_the_strengths() -> 
     y = x @ RNG.normal(size=6) + RNG.normal(size=40)
     model = Ridge(x, y[:, None])
     found = model.mean(model.project(at))[:, 0]
-    candidates = [plain_ridge(x, y, at, 10.0**power) for power in np.arange(-4, 3.1, 0.5)]
-    assert min(np.abs(found - c).max() for c in candidates) < 1e-10
+    strengths = 10.0 ** np.arange(-5, 2.1, 0.5) * 6 / 40  # rows there have length 1, here sqrt(6)
+    assert min(np.abs(found - plain_ridge(x, y, at, s)).max() for s in strengths) < 1e-10
 
 
-def test_the_stated_error_is_that_of_leaving_each_out() -> None:
-    x = RNG.normal(size=(200, 5))
-    y = x @ np.array([3.0, 0.0, -1.0, 0.5, 0.0]) + 0.7 * RNG.normal(size=200)
-    left_out = [
-        y[i] - plain_ridge(np.delete(x, i, 0), np.delete(y, i), x[i : i + 1], 1e-4)[0]
-        for i in range(200)
-    ]
-    stated = Ridge(x, y[:, None]).error[0]
-    assert stated == pytest.approx(np.sqrt(np.mean(np.square(left_out))), rel=0.02)
+@pytest.mark.parametrize("rows", [9, 40])
+def test_the_belief_taken_is_the_one_under_which_the_data_is_most_likely(rows: int) -> None:
+    x = RNG.normal(size=(rows, 12))
+    y = x[:, :2] @ np.array([2.0, -1.0]) + 0.3 * RNG.normal(size=rows)
+    beliefs = np.array([np.ones(12), [1.0] * 2 + [0.03] * 10, [0.03] * 2 + [1.0] * 10])
+    z, t = (x - x.mean(0)) / x.std(0), y - y.mean()
+
+    def likelihood(belief: np.ndarray, strength: float) -> float:
+        """Log density of a normal with the best scale, written out."""
+        inputs = z * belief / np.sqrt(((z * belief) ** 2).sum() / rows)
+        shape = np.eye(rows) + inputs @ inputs.T / strength
+        scale = t @ np.linalg.solve(shape, t) / rows
+        spread = rows * np.log(2 * np.pi * scale) + np.linalg.slogdet(shape)[1]
+        return float(-0.5 * (spread + t @ np.linalg.solve(scale * shape, t)))
+
+    most = [max(likelihood(b, 10.0**p) for p in np.arange(-5, 2.1, 0.5)) for b in beliefs]
+    model = Ridge(x, y[:, None], beliefs)
+    assert model.evidence == pytest.approx(max(most), rel=1e-9)
+    assert most[1] == max(most)
+    for belief, likely in zip(beliefs, most, strict=True):
+        assert Ridge(x, y[:, None], belief[None]).evidence == pytest.approx(likely, rel=1e-9)
+
+
+def test_from_few_trials_the_totals_are_learned_before_the_layers() -> None:
+    columns = [f"inner{i}" for i in range(24)]
+    features = Features(columns)
+    x, at = RNG.uniform(size=(12, 24)), RNG.uniform(size=(200, 24))
+    model = Ridge(features(x), x.sum(1)[:, None], features.beliefs)
+    alike = Ridge(features(x), x.sum(1)[:, None])
+    truth = at.sum(1)
+    error, worse = (np.std(m.mean(m.project(features(at)))[:, 0] - truth) for m in (model, alike))
+    assert error < 0.1 * truth.std()
+    assert worse > 3 * error
+
+
+def test_the_stated_error_is_the_noise() -> None:
+    x = RNG.normal(size=(400, 5))
+    y = x @ np.array([3.0, 0.0, -1.0, 0.5, 0.0]) + 0.7 * RNG.normal(size=400)
+    assert Ridge(x, y[:, None]).error[0] == pytest.approx(0.7, rel=0.1)
 
 
 def test_draws_spread_around_the_mean_and_less_so_with_more_data() -> None:

@@ -403,3 +403,82 @@ def test_gates_that_do_not_fit_are_refused() -> None:
     with pytest.raises(FormwrightError, match="not allowed"):
         supernet.set_gates({f"layer{i}": 7 for i in range(4)})
     assert supernet.frame == CAUSAL
+
+
+def sliced_space() -> TreeSpace:
+    attention = Attention(4, key=4, value=4).replace(
+        heads=OneOf("heads", (1, 2, 3, 4)), key=OneOf("key", (2, 4)), value=OneOf("value", (2, 4))
+    )
+    inner = FeedForward(16, gate=True).replace(inner=OneOf("inner", (4, 8, 12, 16)))
+    return space(Residual(attention), Residual(inner), backbone=Encoder(WIDTH), frame=CLASSES)
+
+
+def test_gates_on_slices_are_cut_out_and_folded_in() -> None:
+    supernet = shaken(Supernet(sliced_space()))
+    inputs = inputs_for(supernet)
+    slices = {
+        "heads": [1.0, 0.0, 0.5, 1.0],
+        "key": [0.0, 2.0],
+        "value": [0.5, 0.0],
+        "inner": [0.0, 1.0, 0.0, 0.25],
+    }
+    with supernet.gated(Gates(slices=slices)):
+        inside = run(supernet, inputs)
+    plain = supernet.materialise(Gates(slices=slices))
+    attention, feedforward = (layer.inner for layer in plain.arch.layers.layers)
+    assert (attention.heads, attention.key, attention.value) == (3, 2, 2)
+    assert feedforward.inner == 8
+    torch.testing.assert_close(run(plain, inputs), inside, rtol=0, atol=1e-12)
+    assert sum(p.numel() for p in plain.parameters()) == count(plain.arch).params
+
+
+def test_all_slices_on_are_the_largest_member() -> None:
+    supernet = shaken(Supernet(sliced_space()))
+    inputs = inputs_for(supernet)
+    on = {name: [1.0] * len(slot.values) for name, slot in supernet.slots.items()}
+    with supernet.gated(Gates(slices=on)):
+        sliced = run(supernet, inputs)
+    largest = {name: slot.values[-1] for name, slot in supernet.slots.items()}
+    torch.testing.assert_close(run(supernet.extract(largest), inputs), sliced, rtol=0, atol=1e-12)
+
+
+def test_without_query_key_slices_each_token_gets_the_mean_of_the_values() -> None:
+    supernet = shaken(Supernet(sliced_space()))
+    inputs = inputs_for(supernet)
+    gates = Gates(slices={"key": [0.0, 0.0]})
+    with supernet.gated(gates):
+        inside = run(supernet, inputs)
+    plain = supernet.materialise(gates)
+    assert plain.arch.layers.layers[0].inner.query_key == "none"
+    torch.testing.assert_close(run(plain, inputs), inside, rtol=0, atol=1e-12)
+
+
+def test_the_training_loop_takes_a_supernet_for_a_model() -> None:
+    from formwright.train import TrainConfig, train
+    from tests.train.toy import ToyTask
+
+    made = order(2)
+    supernet = Supernet(TreeSpace(made.declared.bind(ToyTask().frame)))
+    config = TrainConfig(steps=6, batch_tokens=48, warmup=2, log_every=2, memory=12)
+    before = [p.detach().clone() for p in supernet.parameters()]
+    supernet.set_gates({"layer0": 0, "layer1": 1})
+    model, result = train(supernet, ToyTask(), config)
+    assert model is supernet
+    assert result.state == "finished"
+    changed = [
+        name
+        for (name, p), old in zip(supernet.named_parameters(), before, strict=True)
+        if not torch.equal(p, old)
+    ]
+    assert any("layers.0.options.0" in name for name in changed)
+    assert not any("layers.0.options.1" in name for name in changed)
+
+
+def test_padding_never_changes_real_tokens_under_any_gates() -> None:
+    supernet = shaken(Supernet(SPACES["connected"]()))
+    tokens = inputs_for(supernet)["tokens"]
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    mask[:, 8:] = False
+    other = torch.where(mask, tokens, (tokens + 1) % 20)
+    a, b = (run(supernet, {"tokens": t, "mask": mask}) for t in (tokens, other))
+    torch.testing.assert_close(a[:, :8], b[:, :8], rtol=0, atol=1e-12)

@@ -147,7 +147,8 @@ def _settled(value: Any) -> Any:
 
 def _simplified(node: Node) -> Node:
     if isinstance(node, Stack):
-        return Stack(tuple(_flat(node)))
+        flat = any(isinstance(layer, Stack | Identity) for layer in node.layers)
+        return Stack(tuple(_flat(node))) if flat else node
     if isinstance(node, Residual) and isinstance(node.inner, Stack) and len(node.inner.layers) == 1:
         return node.replace(inner=node.inner.layers[0])
     if isinstance(node, Attention | FeedForward) and node.out_bias == node.bias:

@@ -10,6 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
@@ -191,8 +192,14 @@ def _fields(cls: type[Node]) -> tuple[Field[Any], ...]:
     return dataclasses.fields(cls)  # type: ignore[arg-type]
 
 
+@cache
+def _opened(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The outside and the inside of a type hint; asked for very often, and slow to find."""
+    return typing.get_origin(hint), typing.get_args(hint)
+
+
 def _fits(value: Any, hint: Any) -> bool:
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin, args = _opened(hint)
     if origin is Annotated:
         return _fits(value, args[0]) and value >= args[1].bound
     if origin is Literal:
@@ -215,7 +222,7 @@ def _settled(value: Any, hint: Any) -> Any:
 
     Equal nodes would otherwise be written, and so hashed, in two ways.
     """
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin, args = _opened(hint)
     if isinstance(value, list | tuple):
         inside = args[0] if origin is tuple else None
         return tuple(_settled(item, inside) for item in value)

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import gc
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -77,9 +78,70 @@ def _answer(code: int, output: str, errors: str) -> Memory:
     return Memory(found["peak_bytes"], found["baseline_bytes"])
 
 
+class MemoryMeter:
+    """Measures many architectures, each in a process of its own that begins with torch loaded.
+
+    One process stays in the background and splits off a fresh one for every architecture, which
+    saves the seconds that loading takes. It ends with the program that made it.
+    """
+
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target or Target()
+        self.target.check_here()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "formwright.cost.memory", "--many"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def measure(self, arch: Architecture) -> Memory:
+        """Peak memory of one architecture."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {"arch": to_json(arch), "target": asdict(self.target)}
+        try:
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        return _answer(0 if line else -9, line, "")
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
 def main() -> None:
-    """Read what to measure from standard input; write one line of JSON."""
-    asked = json.loads(sys.stdin.read())
+    """Read what to measure from standard input; write one line of JSON for each."""
+    if "--many" in sys.argv:
+        _serve()
+    else:
+        _reply(sys.stdin.read())
+
+
+def _serve() -> None:
+    import torch  # noqa: F401, PLC0415  # every child begins with it
+
+    import formwright.cost.runtime  # noqa: F401, PLC0415
+
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _reply(line)
+            sys.stdout.flush()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:  # killed, most likely for want of memory: it could not answer itself
+            error = "The process that measured memory was killed; it probably needs too much."
+            print(json.dumps({"error": error}), flush=True)
+
+
+def _reply(text: str) -> None:
+    asked = json.loads(text)
     try:
         found: dict[str, Any] = _measured(from_json(asked["arch"]), Target(**asked["target"]))
     except FormwrightError as error:

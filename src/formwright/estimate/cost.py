@@ -1,5 +1,6 @@
 """What an architecture costs, as values of a trial: counted, or measured on a target."""
 
+import atexit
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from typing import Any
 from formwright.arch.architecture import Architecture
 from formwright.arch.counting import count
 from formwright.arch.layer import FeedForward
-from formwright.cost import Meter, Target, peak_memory
+from formwright.cost import Meter, Target
+from formwright.cost.memory import MemoryMeter
 from formwright.cost.profile import load_profile
 from formwright.estimate.base import Estimator, Work
 from formwright.files import write_atomically
@@ -71,7 +73,7 @@ class Measured(Estimator):
             "latency_high": found.ms * found.high / found.ratio,
         }
         if self.memory:
-            values["memory"] = float(peak_memory(work.arch, self.target).peak_bytes)
+            values["memory"] = float(memory_for(self.target).measure(work.arch).peak_bytes)
         return values
 
 
@@ -141,3 +143,11 @@ def _read(folder: Path | None) -> dict[str, float] | None:
 def meter_for(target: Target) -> Any:
     """One meter per process and target: the reference is built once."""
     return Meter(target)
+
+
+@lru_cache(maxsize=2)
+def memory_for(target: Target) -> MemoryMeter:
+    """The same for memory."""
+    found = MemoryMeter(target)
+    atexit.register(found.close)
+    return found

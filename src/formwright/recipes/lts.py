@@ -100,11 +100,14 @@ def paper(backbone: str = "gpt2") -> Lts:
         steps=40_000, optimiser="lamb", lr=0.01, lr_end=0.001, warmup=1000, clip=0.25,
         batch_tokens=256 * 192, dropout=0.1, memory=192 if backbone == "xl" else 0,
     )  # fmt: skip
+    space = named_space(spaces[backbone], frame=arch.frame)
+    middle = space.resolve(_homogeneous(8, 512, 2048))
     return Lts(
         name=f"lts-{backbone}-paper",
-        space=named_space(spaces[backbone], frame=arch.frame),
+        space=space,
         baseline=(f"{zoo[backbone]}", arch),
-        target=Target(length=192),
+        # ratios to something of middle size are measured more closely than to something tiny
+        target=Target(length=192, reference=notation(middle)),
         training=lamb,
     )
 
@@ -127,7 +130,7 @@ def small(backbone: str = "gpt2") -> Lts:
         name=f"lts-{backbone}-small",
         space=space,
         baseline=("4 layers of width 96", space.resolve(_homogeneous(4, 96, 384))),
-        target=Target(length=128),
+        target=Target(length=128, reference=notation(space.resolve(_homogeneous(2, 80, 256)))),
         start=20,
         children=16,
         generations=8,

@@ -5,6 +5,7 @@ always better. Rows with NaN or infinity never dominate and are never part of a 
 Crowding: Deb et al. 2002, https://doi.org/10.1109/4235.996017
 """
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,8 @@ def expected_gains(
         gains = np.maximum(_reach(rows, reference, rays) - held, 0.0).mean(axis=1)
     if not len(front):
         return gains
-    missed = (rows[:, None] - front[None]).min(axis=2).max(axis=1)
+    columns = (np.subtract.outer(rows[:, j], front[:, j]) for j in range(rows.shape[1]))
+    missed = reduce(np.minimum, columns).max(axis=1)
     return np.where(gains > 0, gains, -np.abs(missed))
 
 

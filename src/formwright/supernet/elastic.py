@@ -21,6 +21,7 @@ from formwright.ops.base import Builder, Context, Operator
 from formwright.space.compile import compiled
 from formwright.space.part import Decisions
 from formwright.supernet.gates import GateHolder
+from formwright.supernet.masks import masks, weighed
 from formwright.supernet.node import Elastic
 
 # From (tensor's name, the large tensor, large node, small node, place) to the slice, or None
@@ -46,7 +47,8 @@ class ElasticOp(Operator):
     def __init__(self, node: Elastic, site: Site, builder: Builder, holder: GateHolder) -> None:
         super().__init__()
         self.names, self.site, self.holder = node.names, site, holder
-        self.part = compiled(node.template.layer)
+        self.template: Layer = node.template.layer
+        self.part = compiled(self.template)
         self.large = _holder(node, site)
         _check_positions(self.large, node, site)
         self.whole = builder.build(self.large, site)
@@ -61,6 +63,19 @@ class ElasticOp(Operator):
         found: Layer = self.part.build(sizes)
         return found
 
+    @property
+    def sliced(self) -> bool:
+        """Whether its slices are weighed rather than cut."""
+        return any(name in self.holder.slices for name in self.names)
+
+    def masks(self) -> dict[str, Tensor]:
+        """Field of the operator to what each of its heads or channels is multiplied by."""
+        return masks(self.template, self.holder, next(self.whole.parameters()))
+
+    def weighed(self) -> dict[str, Tensor]:
+        """The weights of the large operator under gates on its slices."""
+        return weighed(self.large, dict(self.whole.named_parameters()), self.masks(), self.site)
+
     def slices(self, node: Layer) -> dict[str, Tensor]:
         """The weights of a small operator as slices of the large one's."""
         whole = {**dict(self.whole.named_parameters()), **dict(self.whole.named_buffers())}
@@ -73,6 +88,8 @@ class ElasticOp(Operator):
         node = self.node(self.holder.sizes)
         if ctx.past is not None and not self._same_memory:
             ctx.past.claim(slots_of(self.whole), str(node))
+        if self.sliced:
+            return functional_call(self.whole, self.weighed(), (x, ctx))
         if node == self.large:
             return self.whole(x, ctx)
         small = self._made(node)

@@ -5,14 +5,19 @@ option that was chosen, a prefix for its first units, laid into the list around 
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import torch
 from torch import nn
 
+from formwright.arch.layer import FeedForward
 from formwright.errors import SpecError
+from formwright.ops.components import kept_attention, kept_feedforward
+from formwright.ops.feedforward.feedforward import FeedForwardOp
 from formwright.space.part import Decisions
 from formwright.supernet.elastic import ElasticOp, sliced_state
-from formwright.supernet.gates import Gate, GateHolder, is_off
+from formwright.supernet.gates import Gate, GateHolder, is_off, plain_number
+from formwright.supernet.masks import kept_indices
 from formwright.supernet.mixture import (
     GatedOp,
     MixtureOp,
@@ -27,6 +32,9 @@ Kept = tuple[nn.Module, Gate]  # a module of the supernet, and the gate it stood
 @torch.no_grad()
 def copy_weights(plain: nn.Module, super_: nn.Module, holder: GateHolder) -> None:
     """Give a plain model the weights that a supernet has under hard gates."""
+    if isinstance(super_, ElasticOp) and super_.sliced:
+        plain.load_state_dict(kept_state(super_))
+        return
     if isinstance(super_, ElasticOp):
         plain.load_state_dict(_loadable(plain, sliced_state(super_, holder.sizes)))
         return
@@ -83,6 +91,25 @@ def live_branches(module: GatedOp, holder: GateHolder) -> list[Kept]:
     ]
 
 
+def kept_state(operator: ElasticOp) -> dict[str, torch.Tensor]:
+    """Weights of the operator that is left where gates on slices are not 0."""
+    whole = deepcopy(operator.whole)
+    whole.load_state_dict({**whole.state_dict(), **operator.weighed()})
+    found = {field: kept_indices(mask) for field, mask in operator.masks().items()}
+    if isinstance(whole, FeedForwardOp):
+        assert isinstance(operator.large, FeedForward)
+        part: nn.Module = kept_feedforward(whole, operator.large, operator.site, found["inner"])
+    else:
+        part = kept_attention(
+            whole,
+            operator.site,
+            groups=found.get("heads"),
+            key=found.get("key"),
+            value=found.get("value"),
+        )
+    return part.state_dict()
+
+
 def decisions_under(holder: GateHolder) -> Decisions:
     """The member that the gates stand for: of one the greatest, of some all that are not 0."""
     found: dict[str, int | float | tuple[int, ...]] = {}
@@ -90,7 +117,7 @@ def decisions_under(holder: GateHolder) -> Decisions:
         if not slot.gated:
             found[name] = holder.sizes[name]
             continue
-        row = [float(gate) for gate in holder.row(name)]
+        row = [plain_number(gate) for gate in holder.row(name)]
         if slot.kind == "some":
             found[name] = tuple(i for i, gate in enumerate(row) if gate != 0)
         else:

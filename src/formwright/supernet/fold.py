@@ -9,7 +9,7 @@ from formwright.ops.container import StackOp
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 from formwright.ops.feedforward.linear import LinearOp
 from formwright.supernet.extract import Kept, live, live_branches
-from formwright.supernet.gates import GateHolder
+from formwright.supernet.gates import GateHolder, plain_number
 from formwright.supernet.mixture import GatedOp
 
 
@@ -37,10 +37,10 @@ def fold_gates(plain: nn.Module, super_: nn.Module, holder: GateHolder) -> None:
 
 def _factors(super_: nn.Module, found: list[Kept]) -> list[float]:
     """What each branch is multiplied by; a mean of n divides by n, not by the sum of gates."""
-    gates = [float(gate) for _, gate in found]
+    gates = [plain_number(gate) for _, gate in found]
     if not isinstance(super_, GatedOp) or super_.node.join == "sum":
         return gates
-    divisor = float(super_.divisor(super_.gates()))
+    divisor = plain_number(super_.divisor(super_.gates()))
     return [gate * len(found) / divisor for gate in gates]
 
 

@@ -29,11 +29,13 @@ class Slot:
         name: As in the space.
         kind: ``one`` of several layers; ``some`` of several, each by itself; ``maybe`` a layer,
             gates for no and yes; ``depth``, a gate for each number of copies; ``number``, a
-            weight that is the gates' mean of the values; ``size``, hard only, by slicing.
+            weight that is the gates' mean of the values; ``size``, a number of an operator.
         values: The decision that each option stands for; of ``some``, the option's index.
         words: What each option is, to be shown.
         least: Fewest options of ``some``.
         most: Most options of ``some``.
+        sliced: Whether the channels or heads of a size can have gates of their own, one for each
+            step from a value to the next.
     """
 
     name: str
@@ -42,10 +44,11 @@ class Slot:
     words: tuple[str, ...]
     least: int = 0
     most: int = 0
+    sliced: bool = False
 
     @property
     def gated(self) -> bool:
-        """Whether its options have gates; sizes are decided hard."""
+        """Whether its options have gates; sizes have values, or gates for their slices."""
         return self.kind != "size"
 
     def one_hot(self, value: Value | None) -> tuple[float, ...]:
@@ -78,6 +81,9 @@ class Gates:
     Args:
         weights: Decision name to one number per option.
         sizes: Decision name to its value, for numbers inside operators; the largest if missing.
+        slices: Decision name to one number per slice, for sizes whose channels or heads are
+            weighed in place of being cut: the first slice is the smallest value, each further one
+            what the next value adds.
         totals: What the gates of a ``some`` decision inside a mean are divided by in place of
             their own sum: set it to the number of all blocks to mask without renormalising.
     """
@@ -85,14 +91,15 @@ class Gates:
     weights: Mapping[str, GateRow] = field(default_factory=dict)
     sizes: Mapping[str, Value] = field(default_factory=dict)
     totals: Mapping[str, float] = field(default_factory=dict)
+    slices: Mapping[str, GateRow] = field(default_factory=dict)
 
     def row(self, name: str) -> tuple[Gate, ...]:
         """The gates of a decision, plain numbers where nothing is learned."""
-        row = self.weights[name]
+        row = self.weights[name] if name in self.weights else self.slices[name]
         if isinstance(row, Tensor):
             return tuple(row.unbind()) if row.requires_grad else tuple(row.tolist())
         return tuple(
-            float(g) if not isinstance(g, Tensor) or not g.requires_grad else g for g in row
+            g if isinstance(g, Tensor) and g.requires_grad else plain_number(g) for g in row
         )
 
 
@@ -106,11 +113,14 @@ class GateHolder:
         self.sizes: dict[str, Value] = {}
         self.totals: Mapping[str, float] = {}
         self._rows: dict[str, tuple[Gate, ...]] = {}
+        self.slices: dict[str, tuple[Gate, ...]] = {}
         self.set(Gates())
 
     def set(self, gates: Gates) -> None:
         """Use these gates from now on; decisions without any are undecided, sizes largest."""
-        unknown = sorted({*gates.weights, *gates.sizes, *gates.totals} - set(self.slots))
+        unknown = sorted(
+            {*gates.weights, *gates.sizes, *gates.totals, *gates.slices} - set(self.slots)
+        )
         if unknown:
             raise InputError(
                 f"The supernet has no decision {', '.join(unknown)}; it has "
@@ -129,10 +139,20 @@ class GateHolder:
             else:
                 sizes[name] = gates.sizes.get(name, slot.values[-1])
         self.current, self._rows, self.sizes, self.totals = gates, rows, sizes, gates.totals
+        self.slices = {name: self._sliced(name, gates) for name in gates.slices}
 
     def row(self, name: str) -> tuple[Gate, ...]:
         """The gates of a decision."""
         return self._rows[name]
+
+    def _sliced(self, name: str, gates: Gates) -> tuple[Gate, ...]:
+        slot, row = self.slots[name], gates.row(name)
+        if not slot.sliced or len(row) != len(slot.values):
+            raise InputError(
+                f"The decision {name!r} cannot have {len(row)} gates for slices; sizes of "
+                "feed-forwards and attentions can, one for each of their values."
+            )
+        return row
 
     def number(self, name: str) -> Gate:
         """A weight in the network: the gates' mean of the values it may take."""
@@ -147,6 +167,11 @@ def gates_of(slots: Mapping[str, Slot], decisions: Decisions) -> Gates:
     weights = {n: s.one_hot(decisions.get(n)) for n, s in slots.items() if s.gated}
     sizes = {n: decisions.get(n, s.values[-1]) for n, s in slots.items() if not s.gated}
     return Gates(weights, sizes)
+
+
+def plain_number(gate: Gate) -> float:
+    """What a gate is at the moment."""
+    return float(gate.detach()) if isinstance(gate, Tensor) else float(gate)
 
 
 def is_off(gate: Gate) -> bool:

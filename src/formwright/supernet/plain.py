@@ -8,6 +8,7 @@ from formwright.arch.node import Node
 from formwright.errors import SpecError
 from formwright.space.compile import compiled
 from formwright.supernet.gates import Gate, GateHolder, is_off, total
+from formwright.supernet.masks import kept_node
 from formwright.supernet.node import (
     Elastic,
     Gated,
@@ -73,7 +74,7 @@ def _single(node: Layer, holder: GateHolder) -> Layer:
             return _parallel(node, holder)
         case Elastic():
             found: Layer = compiled(node.template.layer).build(holder.sizes)
-            return found
+            return kept_node(node.template.layer, node.largest, found, holder)
         case OpenNorm():
             return node.norm.replace(mean=float(holder.number(node.name)))
         case OpenConnected():

@@ -19,12 +19,13 @@ from formwright.space.choice import Value
 from formwright.space.part import Decisions
 from formwright.space.tree import TreeSpace
 from formwright.supernet.extract import copy_weights, decisions_under
+from formwright.supernet.fixing import taken
 from formwright.supernet.fold import fold_gates
-from formwright.supernet.gates import GateHolder, Gates, Slot, gates_of
+from formwright.supernet.gates import GateHolder, Gates, Slot, gates_of, plain_number
 from formwright.supernet.mixture import SupernetBuilder
 from formwright.supernet.plain import plain_architecture
 from formwright.supernet.price import Price, prices
-from formwright.supernet.translate import taken, translated
+from formwright.supernet.translate import translated
 
 
 class Supernet(Model):
@@ -104,12 +105,14 @@ class Supernet(Model):
     def materialise(self, gates: Gates) -> Model:
         """The plain model of gates that need not be 0 or 1: what is off is gone.
 
-        A gate of a block beside others is multiplied into the block's last matrix; the weights
-        of connectors and the share of a LayerNorm's mean stay as numbers of the architecture.
+        A gate of a block beside others is multiplied into the block's last matrix, gates of slices
+        into the operator's own, and what is 0 is cut out of them. The weights of connectors and
+        the share of a LayerNorm's mean stay as numbers of the architecture.
         """
         with self.gated(gates), torch.no_grad():
-            rows = {n: torch.tensor([float(g) for g in self.holder.row(n)]) for n in self._gated()}
-            self.holder.set(Gates(rows, gates.sizes, gates.totals))
+            rows = {n: tuple(map(plain_number, self.holder.row(n))) for n in self._gated()}
+            slices = {n: tuple(map(plain_number, r)) for n, r in self.holder.slices.items()}
+            self.holder.set(Gates(rows, gates.sizes, gates.totals, slices))
             arch = plain_architecture(self.arch, self.holder)
             model = self._copied(build(arch.check(), **self._kind()))
             fold_gates(model, self, self.holder)

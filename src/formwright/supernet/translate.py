@@ -11,6 +11,7 @@
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from formwright.arch.architecture import Architecture
@@ -18,11 +19,12 @@ from formwright.arch.attention import Attention
 from formwright.arch.connector import Connected
 from formwright.arch.layer import Layer, LayerNorm, Norm, Parallel, Stack
 from formwright.arch.node import Node, Open
-from formwright.errors import SpecError, UnknownName
+from formwright.errors import SpecError
 from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span, raw_fields
 from formwright.space.compile import compiled
-from formwright.space.part import Decisions
+from formwright.supernet.fixing import with_decision
 from formwright.supernet.gates import Slot
+from formwright.supernet.masks import sliceable
 from formwright.supernet.node import (
     Branch,
     Elastic,
@@ -174,13 +176,13 @@ class _Translation:
             values = (None, word.option)
         else:
             raise SpecError(f"{word.NAME} {word.name!r} cannot stand in a field of {node.NAME}.")
-        options = tuple(self.layer(_with(node, word.name, value)) for value in values)
+        options = tuple(self.layer(with_decision(node, word.name, value)) for value in values)
         return (NormMixture if isinstance(node, Norm) else Mixture)(word.name, options)
 
     def _elastic(self, node: Layer, numbers: tuple[Choice, ...]) -> Layer:
         ranges = {}
         for choice in numbers:
-            self._slot(choice, kind="size")
+            self._slot(choice, kind="size", sliced=sliceable(node, choice.name))
             ranges[choice.name] = sorted(_numbers(choice))
         part = compiled(node)
         largest = part.build({name: values[-1] for name, values in ranges.items()})
@@ -227,9 +229,11 @@ class _Translation:
 
     # --- decisions ----------------------------------------------------------------------
 
-    def _slot(self, choice: Choice, kind: str | None = None) -> None:
-        slot = _slot_of(choice, kind)
+    def _slot(self, choice: Choice, kind: str | None = None, *, sliced: bool = False) -> None:
+        slot = replace(_slot_of(choice, kind), sliced=sliced)
         known = self.slots.setdefault(choice.name, slot)
+        if known.sliced and not sliced:  # in all its places, or in none
+            self.slots[choice.name] = slot
         if (known.kind, known.values) != (slot.kind, slot.values):
             raise SpecError(
                 f"The decision {choice.name!r} stands for different things in different places "
@@ -316,68 +320,6 @@ def _numbers(choice: Choice) -> tuple[int | float, ...]:
         return choice.numbers
     assert isinstance(choice, OneOf)
     return choice.options
-
-
-def _with(value: Any, name: str, chosen: Any) -> Any:
-    """The same tree with one decision taken."""
-    if isinstance(value, Choice) and value.name == name:
-        return chosen
-    if isinstance(value, tuple):
-        return tuple(_with(item, name, chosen) for item in value)
-    if isinstance(value, Node):
-        return type(value)(**{key: _with(item, name, chosen) for key, item in raw_fields(value)})
-    return value
-
-
-def taken(declared: Any, decisions: Decisions) -> Any:
-    """A declaration with some decisions taken; sizes that depend on them stay open."""
-    choices: dict[str, Choice] = {}
-    for choice in _every_choice(declared):
-        choices.setdefault(choice.name, choice)
-    for name, value in decisions.items():
-        if name not in choices:
-            raise UnknownName("decision", name, choices)
-        declared = _with(declared, name, _answer(choices[name], value))
-    return _unbound(declared, decisions)
-
-
-def _answer(choice: Choice, value: Any) -> Any:
-    """What stands in place of a choice when its decision is ``value``."""
-    match choice:
-        case OneOf() if not choice.numeric:
-            return choice.options[value]
-        case Maybe():
-            return choice.option if value else None
-        case OneOf() | Span():
-            return value
-    raise SpecError(f"{choice.NAME} {choice.name!r} cannot be fixed; leave it open.")
-
-
-def _every_choice(value: Any) -> Iterator[Choice]:
-    """Every choice in a value, also those behind others."""
-    if isinstance(value, Choice):
-        yield value
-    if isinstance(value, Node):
-        for _, item in raw_fields(value):
-            yield from _every_choice(item)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _every_choice(item)
-
-
-def _unbound(value: Any, decisions: Decisions) -> Any:
-    """Numbers bounded by a decision that was taken get the bound itself."""
-    if isinstance(value, tuple):
-        return tuple(_unbound(item, decisions) for item in value)
-    if isinstance(value, Span) and value.of is not None and value.of in decisions:
-        bound: Any = decisions[value.of]
-        allowed = [number for number in value.numbers if number > value.above * bound]
-        if not allowed:
-            raise SpecError(f"number {value.name!r} has no value left under {value.of} = {bound}.")
-        return Span(value.name, allowed[0], value.high, value.step)
-    if isinstance(value, Node):
-        return type(value)(**{key: _unbound(v, decisions) for key, v in raw_fields(value)})
-    return value
 
 
 def _rounded(heads: int, groups: int | None) -> int:

@@ -62,12 +62,14 @@ class Confirmed(Strategy):
             self.begun += 1
             self.inner.tell(trial)
         elif trial.continues is not None:
-            self.confirmed.add(trial.continues)
+            pass
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         waiting = [trial for trial in pending if trial.rung == 0]
         if self.begun + len(waiting) < self.first:
-            return self.inner.ask(number, waiting)
+            proposal = self.inner.ask(number, waiting)
+            if proposal is not None:  # else the space is used up: confirm what there is
+                return proposal
         if waiting:  # the last of the first rung are still out: repeat one of them, for nothing
             return Proposal(waiting[0].decisions, note="waiting for the first rung")
         if self.queue is None:

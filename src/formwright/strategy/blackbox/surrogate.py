@@ -1,14 +1,18 @@
 """Search on a cheap predictor of what was seen; measure what it finds most promising.
 
-Every few trials a ridge regression is fitted in closed form and an evolution of a few hundred
-members runs on its predictions alone. Each proposal then takes one function from the predictor's
-posterior (Thompson sampling) and picks the member of that pool which adds most hypervolume. That
-costs milliseconds, and needs far fewer trials than an evolution that must try every child.
+The first trials are corners of the space: the smallest member, the largest, and the ends in random
+directions. They tell more about what each decision does than random members, most of which are
+alike, and they often are the ends of the front. From then on, every few trials a ridge regression
+is fitted in closed form and an evolution of a few hundred members runs on its predictions alone.
+Each proposal takes one function from the predictor's posterior (Thompson sampling) and picks the
+member of that pool which adds most hypervolume. That costs milliseconds, and needs far fewer trials
+than an evolution that must try every child.
 
 Papers: Thompson sampling for several objectives, Bradford et al. 2018,
 https://doi.org/10.1007/s10898-018-0609-2; predictors inside an evolution, Lu et al. 2020,
 https://arxiv.org/abs/2007.10396
-Differs from the papers: Bayesian ridge regression in place of Gaussian processes and networks.
+Differs from the papers: Bayesian ridge regression in place of Gaussian processes and networks, and
+corners in place of a random beginning.
 """
 
 from collections.abc import Sequence
@@ -26,13 +30,15 @@ from formwright.trial import Objective, Proposal, Trial
 
 _PARENTS = 20  # fewer lose the breadth of the front, more dilute it
 _GROWTH, _LONGEST = 0.025, 16  # fits become rarer as a single trial matters less
+_GENERATIONS = 6
+_CLIMB = 3, 300  # steps towards a corner: so many per column, and at most
 
 
 class Pool:
     """What one fit found promising, and the predictor that says so."""
 
-    def __init__(self, told: int, model: Ridge, scale: LogScale) -> None:
-        self.told, self.model, self.scale = told, model, scale
+    def __init__(self, known: set[Key], model: Ridge, scale: LogScale) -> None:
+        self.known, self.model, self.scale = known, model, scale
         self.members: dict[Key, Decisions] = {}
         self.projected = np.zeros((0, len(model.basis)))  # one row per member
 
@@ -49,7 +55,7 @@ class Surrogate(Strategy):
         space: Where proposals come from.
         objectives: What counts.
         seed: The same seed and the same history give the same proposals.
-        start: Random trials before the first fit.
+        start: Corners tried before the first fit. Where some fail, random trials take over.
         period: Trials between two fits, at first.
         candidates: Members scored per fit.
         boldness: Width of the draws from the posterior; 0 trusts the predictor.
@@ -61,17 +67,17 @@ class Surrogate(Strategy):
         space: Space,
         objectives: Sequence[Objective],
         seed: int = 0,
-        start: int = 12,
+        start: int = 8,
         period: int = 2,
         candidates: int = 240,
-        boldness: float = 1.0,
+        boldness: float = 0.7,
         **options: Any,
     ) -> None:
         super().__init__(space, objectives, seed, **options)
-        if start < 2 or period < 1 or candidates < 4:
+        if start < 2 or period < 1 or candidates < _GENERATIONS:
             raise InputError(
                 f"start={start}, period={period}, candidates={candidates} leave nothing to learn "
-                "from; give at least 2, 1 and 4."
+                f"from; give at least 2, 1 and {_GENERATIONS}."
             )
         self.start, self.period, self.candidates, self.boldness = (
             start,
@@ -82,25 +88,44 @@ class Surrogate(Strategy):
         names = [objective.name for objective in self.objectives]
         self.names = [*names, *(name for name in self.limits if name not in names)]
         self.features = Features(space.columns())
+        self._keys: list[Key] = []
         self._rows: list[Array] = []  # encodings
         self._values: list[list[float]] = []  # what is predicted, in the order of names
-        self._pool: Pool | None = None
+        self._pools: dict[int, Pool] = {}  # the last one, by how many trials it has seen
 
     def learn(self, trial: Trial) -> None:
+        self._keys.append(key_of(trial.decisions))
         self._rows.append(self.space.encode(trial.decisions))
         self._values.append([trial.values[name] for name in self.names])
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         rng = self.rng(number)
+        taken = self.known | {key_of(trial.decisions) for trial in pending}
         if len(self.trials) >= self.start:
             pool = self._current_pool()
-            taken = self.known | {key_of(trial.decisions) for trial in pending}
             new = [i for i, key in enumerate(pool.members) if key not in taken]
             if new:
                 best = new[self._best(pool, new, rng, pending)]
                 return Proposal(list(pool.members.values())[best], note="predicted")
+        elif number < self.start:
+            corner = self._corner(number, rng)
+            if key_of(corner) not in taken:
+                return Proposal(corner, note="corner")
         found = self.fresh(lambda: self.space.sample(rng), rng, pending)
         return None if found is None else Proposal(found, note="sample")
+
+    def _corner(self, number: int, rng: Random) -> Decisions:
+        """A member far out: all totals low for the first trial, all high for the second."""
+        totals = self.features.totals  # (columns, totals)
+        signs = [number * 2 - 1.0 if number < 2 else rng.choice((-1.0, 1.0)) for _ in totals.T]
+        direction = totals @ np.array(signs)
+        found = self.space.sample(rng)
+        reached = float(self.space.encode(found) @ direction)
+        for _ in range(min(_CLIMB[0] * len(totals), _CLIMB[1])):
+            child = self.space.mutate(found, rng)
+            if (further := float(self.space.encode(child) @ direction)) > reached:
+                found, reached = child, further
+        return found
 
     def _best(self, pool: Pool, new: list[int], rng: Random, pending: Sequence[Trial]) -> int:
         """Which of the new members adds most, if those still pending come out as predicted."""
@@ -133,23 +158,24 @@ class Surrogate(Strategy):
             self.trials
         ):
             told = due
-        if self._pool is None or self._pool.told != told:
-            self._pool = self._evolved(told)
-        return self._pool
+        if told not in self._pools:
+            self._pools = {told: self._evolved(told)}
+        return self._pools[told]
 
-    def _evolved(self, told: int, generations: int = 4) -> Pool:
+    def _evolved(self, told: int) -> Pool:
         """Evolution on the predictions of a model fitted to the first trials."""
         rng = self.rng(told, "pool")
         drawn = np.random.default_rng(rng.getrandbits(64))
         values = np.array(self._values[:told])
         scale = LogScale(values)
-        model = Ridge(self.features(np.stack(self._rows[:told])), scale.do(values))
-        pool = Pool(told, model, scale)
+        inputs = self.features(np.stack(self._rows[:told]))
+        model = Ridge(inputs, scale.do(values), self.features.beliefs)
+        pool = Pool(set(self._keys[:told]), model, scale)  # later trials must not change it
         costs, excess = self.costs[:told], self.excess[:told]
         best = order_by_rank(costs, excess, _PARENTS)[:_PARENTS]
         elders: list[Decisions] = [self.trials[i].decisions for i in best]
         parents = elders
-        for _ in range(generations):
+        for _ in range(_GENERATIONS):
             self._breed(pool, parents, rng)
             if not pool.members:
                 break
@@ -162,10 +188,10 @@ class Surrogate(Strategy):
     def _breed(self, pool: Pool, parents: list[Decisions], rng: Random) -> None:
         """Add a generation of members that are new."""
         born: list[Decisions] = []
-        for _ in range(self.candidates // 4):
+        for _ in range(self.candidates // _GENERATIONS):
             child = self._child(parents, rng)
             key = key_of(child)
-            if key not in pool.members and key not in self.known:
+            if key not in pool.members and key not in pool.known:
                 pool.members[key] = child
                 born.append(child)
         if born:

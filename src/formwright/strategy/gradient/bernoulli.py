@@ -34,6 +34,8 @@ class BernoulliPolicy(GatePolicy):
         price: See ``GatePolicy``.
     """
 
+    weighs_slices = True
+
     def __init__(
         self,
         supernet: Supernet,
@@ -56,6 +58,8 @@ class BernoulliPolicy(GatePolicy):
                     "no only. Use a Gumbel policy."
                 )
             first[self.where[slot.name]] = _first(slot, start)
+        for slot in self.sliced:
+            first[self.where[slot.name]] = _first(slot, start)
         self.phi = nn.Parameter(first)  # of a pair only the second number is used
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("seen", torch.zeros((), dtype=torch.long))
@@ -67,13 +71,23 @@ class BernoulliPolicy(GatePolicy):
             odds = self.phi.sigmoid().double()
             drawn = torch.rand(self.options, generator=rng, dtype=torch.float64)
             coins = ((drawn < odds.cpu()) & self.live.cpu()).tolist()
+        return self._fallen(coins)
+
+    def _fallen(self, coins: list[bool]) -> Gates:
+        """Coins that lie on the table as gates."""
         rows = {}
         for slot in self.gated:
             row = coins[self.where[slot.name]]
             rows[slot.name] = tuple(
                 map(float, row if slot.kind == "some" else (not row[1], row[1]))
             )
-        return Gates(rows, self.sizes)
+        slices = {s.name: tuple(map(float, coins[self.where[s.name]])) for s in self.sliced}
+        return Gates(rows, self.sizes, slices=slices)
+
+    def best_gates(self) -> Gates:
+        """The likeliest of all draws: on where ``phi`` is above 0."""
+        with torch.no_grad():
+            return self._fallen(((self.phi > 0) & self.live).tolist())
 
     def expected(self) -> Tensor:
         shares = self._size_shares().to(self.phi)
@@ -81,10 +95,12 @@ class BernoulliPolicy(GatePolicy):
         for slot in self.slots.values():
             where = self.where[slot.name]
             odds = self.phi[where].sigmoid() * self.live[where]
-            if not slot.gated:
+            if not slot.gated and slot not in self.sliced:
                 parts.append(shares[where])
+            elif slot.kind in ("some", "size"):
+                parts.append(odds)
             else:
-                parts.append(odds if slot.kind == "some" else torch.stack((1 - odds[1], odds[1])))
+                parts.append(torch.stack((1 - odds[1], odds[1])))
         return torch.cat(parts)
 
     def learn(self, losses: Sequence[Tensor], gates: Sequence[Gates]) -> None:
@@ -120,7 +136,7 @@ class BernoulliPolicy(GatePolicy):
 
     def _coins(self, gates: Gates) -> Tensor:
         coins = torch.zeros(self.options)
-        for slot in self.gated:
+        for slot in (*self.gated, *self.sliced):
             coins[self.where[slot.name]] = torch.tensor(gates.row(slot.name))
         return coins.to(self.phi)
 
@@ -131,9 +147,9 @@ class BernoulliPolicy(GatePolicy):
     def _thrown(self) -> Tensor:
         """Which numbers a coin hangs on."""
         thrown = torch.zeros(self.options, dtype=torch.bool)
-        for slot in self.gated:
+        for slot in (*self.gated, *self.sliced):
             where = self.where[slot.name]
-            thrown[where if slot.kind == "some" else where.start + 1] = True
+            thrown[where if slot.kind in ("some", "size") else where.start + 1] = True
         return thrown.to(self.live.device)
 
 

@@ -1,7 +1,7 @@
 """How a supernet is searched: every number beyond those of its training."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from formwright.errors import InputError
 
@@ -19,9 +19,10 @@ class SearchConfig:
     warmup: int = 0
     every: int = 5
     joint: bool = False
-    lr: float = 1e-2  # of the architecture; Adam
+    lr: float = 1e-2  # of the architecture
+    optimiser: Literal["adam", "sgd"] | None = None  # None: the one that suits the policy
     weight_decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[float, float] = (0.9, 0.999)  # of adam
     stable: int = 0  # stop after so many architecture updates that changed no choice; 0: never
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ tensor; ``where`` says which part belongs to which decision.
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from formwright.errors import InputError, UnknownName
 from formwright.space.choice import Value
 from formwright.space.part import Decisions
 from formwright.supernet import Gates, Slot, Supernet
+from formwright.supernet.gates import gates_of
 
 Prices = Mapping[str, Sequence[float]]  # decision name to the price of each option
 
@@ -29,6 +31,8 @@ class GatePolicy(nn.Module):
     """
 
     samples = 1  # draws of gates per update of the architecture
+    weighs_slices = False  # whether it gives gates to the slices of sizes
+    suits: Literal["adam", "sgd"] = "adam"  # the optimiser its numbers are best moved by
 
     def __init__(
         self,
@@ -89,6 +93,10 @@ class GatePolicy(nn.Module):
         found = {name: self._best(slot, shares[name]) for name, slot in self.slots.items()}
         return self.space.checked(found)
 
+    def best_gates(self) -> Gates:
+        """The gates of what the policy likes best, to be extracted or materialised."""
+        return gates_of(self.slots, self.derive())
+
     # --- what all have ------------------------------------------------------------------
 
     def probabilities(self) -> dict[str, tuple[float, ...]]:
@@ -116,6 +124,11 @@ class GatePolicy(nn.Module):
         """The decisions that have gates."""
         return [slot for slot in self.slots.values() if slot.gated]
 
+    @property
+    def sliced(self) -> list[Slot]:
+        """Sizes whose slices have gates of their own: those that nobody has given a value."""
+        return [s for s in self.slots.values() if s.sliced and s.name not in self.sizes]
+
     def _index(self, name: str, option: int) -> int:
         where = self.where.get(name)
         if where is None:
@@ -127,7 +140,8 @@ class GatePolicy(nn.Module):
     def _best(self, slot: Slot, shares: Sequence[float]) -> Value:
         """The option with most; of some, those that are on more often than not."""
         if not slot.gated:
-            return self.sizes.get(slot.name, slot.values[-1])
+            on = sum(map(self._is_on, shares)) if self.weighs_slices and slot in self.sliced else 0
+            return self.sizes.get(slot.name, slot.values[on - 1])  # none is as good as all
         live = self.live_options(slot.name)
         ranked = sorted(live, key=lambda index: (-shares[index], index))
         if slot.kind != "some":

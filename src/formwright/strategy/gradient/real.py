@@ -3,7 +3,9 @@
 Paper: "Finding Fast Transformers", Tsai et al. 2020, https://arxiv.org/abs/2008.06808, the direct
 optimisation (DO): loss + price * sum |w| cost.
 Differs from the paper: the price is taken in a proximal step (soft threshold) after each update,
-because adaptive optimisers never bring |w| to 0.
+because gradients of |w| alone never bring it to 0. The numbers move by plain gradient descent: an
+adaptive optimiser makes every gradient as long as any other, so that no price outweighs a small
+one.
 """
 
 from collections.abc import Mapping
@@ -24,10 +26,13 @@ class RealPolicy(GatePolicy):
         start: First value by decision name; otherwise 1 for blocks and layers that may be left
             out, equal shares for one of several, and the first value of a number.
         revive: Whether an option that fell to 0 is still run, so that it may come back.
-        sizes: See ``GatePolicy``.
+        sizes: See ``GatePolicy``. Sizes that are not given have a number for each slice.
         prices: What each option costs; 1 for each where none are given.
         price: What a cost of 1 at a gate of 1 weighs against a unit of loss.
     """
+
+    suits = "sgd"
+    weighs_slices = True
 
     def __init__(
         self,
@@ -48,14 +53,20 @@ class RealPolicy(GatePolicy):
 
     def gates(self, step: int, rng: torch.Generator) -> Gates:
         rows = {slot.name: self._row(slot) for slot in self.gated}
-        return Gates(rows, self.sizes)
+        slices = {slot.name: self._row(slot) for slot in self.sliced}
+        return Gates(rows, self.sizes, slices=slices)
+
+    def best_gates(self) -> Gates:
+        """The gates as they are; slices and blocks keep their weights."""
+        with torch.no_grad():
+            return self.gates(0, torch.Generator())
 
     def expected(self) -> Tensor:
         shares = self._size_shares().to(self.weight)
         parts = []
         for slot in self.slots.values():
             own, live = self.weight[self.where[slot.name]], self.live[self.where[slot.name]]
-            if not slot.gated:
+            if not slot.gated and slot not in self.sliced:
                 parts.append(shares[self.where[slot.name]])
             elif _is_pair(slot):
                 parts.append(torch.stack((1 - own[1], own[1])))
@@ -104,6 +115,8 @@ def _is_pair(slot: Slot) -> bool:
 def _first(slot: Slot, given: float | None) -> float:
     if given is not None:
         return given
+    if slot.kind == "size":
+        return 1.0
     if slot.kind == "number" and len(slot.values) == 2:
         return 0.0
     return 1.0 if slot.kind in ("some", "maybe") else 1.0 / len(slot.values)

@@ -42,17 +42,7 @@ class SupernetSearch(GradientStrategy):
         self.supernet, self.policy, self.task = supernet, policy, task
         self.train, self.config = train, config or SearchConfig()
         self.optimiser = make_optimiser(supernet, train)
-        numbers = [p for p in policy.parameters() if p.requires_grad]
-        self.chooser = (
-            torch.optim.Adam(
-                numbers,
-                lr=self.config.lr,
-                betas=self.config.betas,
-                weight_decay=self.config.weight_decay,
-            )
-            if numbers
-            else None
-        )
+        self.chooser = _chooser(policy, self.config)
         self.number = 0  # steps taken
         self.tokens = 0
         self.past = Past(train.memory) if train.memory else None
@@ -182,6 +172,18 @@ class SupernetSearch(GradientStrategy):
             self.past = Past.from_tensors(saved.tensors["past"], saved.state["past"])
         self.number, self.tokens = saved.step, saved.state["tokens"]
         self.unchanged, self.chosen = saved.state["unchanged"], self.policy.derive()
+
+
+def _chooser(policy: GatePolicy, config: SearchConfig) -> torch.optim.Optimizer | None:
+    """The optimiser of a policy's numbers; none where it has none."""
+    numbers = [p for p in policy.parameters() if p.requires_grad]
+    if not numbers:
+        return None
+    if (config.optimiser or policy.suits) == "sgd":
+        return torch.optim.SGD(numbers, lr=config.lr, weight_decay=config.weight_decay)
+    return torch.optim.Adam(
+        numbers, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay
+    )
 
 
 def _load(optimiser: torch.optim.Optimizer, saved: Checkpoint, name: str) -> None:

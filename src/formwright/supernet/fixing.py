@@ -1,0 +1,73 @@
+"""Taking some decisions of a space beforehand: what a supernet cannot hold open."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from formwright.arch.node import Node
+from formwright.errors import SpecError, UnknownName
+from formwright.space.choice import Choice, Maybe, OneOf, Span, raw_fields
+from formwright.space.part import Decisions
+
+
+def taken(declared: Any, decisions: Decisions) -> Any:
+    """A declaration with some decisions taken; sizes that depend on them stay open."""
+    choices: dict[str, Choice] = {}
+    for choice in _every_choice(declared):
+        choices.setdefault(choice.name, choice)
+    for name, value in decisions.items():
+        if name not in choices:
+            raise UnknownName("decision", name, choices)
+        declared = with_decision(declared, name, _answer(choices[name], value))
+    return _unbound(declared, decisions)
+
+
+def _answer(choice: Choice, value: Any) -> Any:
+    """What stands in place of a choice when its decision is ``value``."""
+    match choice:
+        case OneOf() if not choice.numeric:
+            return choice.options[value]
+        case Maybe():
+            return choice.option if value else None
+        case OneOf() | Span():
+            return value
+    raise SpecError(f"{choice.NAME} {choice.name!r} cannot be fixed; leave it open.")
+
+
+def _every_choice(value: Any) -> Iterator[Choice]:
+    """Every choice in a value, also those behind others."""
+    if isinstance(value, Choice):
+        yield value
+    if isinstance(value, Node):
+        for _, item in raw_fields(value):
+            yield from _every_choice(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _every_choice(item)
+
+
+def _unbound(value: Any, decisions: Decisions) -> Any:
+    """Numbers bounded by a decision that was taken get the bound itself."""
+    if isinstance(value, tuple):
+        return tuple(_unbound(item, decisions) for item in value)
+    if isinstance(value, Span) and value.of is not None and value.of in decisions:
+        bound: Any = decisions[value.of]
+        allowed = [number for number in value.numbers if number > value.above * bound]
+        if not allowed:
+            raise SpecError(f"number {value.name!r} has no value left under {value.of} = {bound}.")
+        return Span(value.name, allowed[0], value.high, value.step)
+    if isinstance(value, Node):
+        return type(value)(**{key: _unbound(v, decisions) for key, v in raw_fields(value)})
+    return value
+
+
+def with_decision(value: Any, name: str, chosen: Any) -> Any:
+    """The same tree with one decision taken."""
+    if isinstance(value, Choice) and value.name == name:
+        return chosen
+    if isinstance(value, tuple):
+        return tuple(with_decision(item, name, chosen) for item in value)
+    if isinstance(value, Node):
+        return type(value)(
+            **{key: with_decision(item, name, chosen) for key, item in raw_fields(value)}
+        )
+    return value
