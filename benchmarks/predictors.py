@@ -34,7 +34,7 @@ from formwright.cost.design import chosen
 from formwright.cost.features import features
 from formwright.cost.journal import Measured, steadied
 from formwright.cost.predictor import Predictor
-from formwright.cost.profiling import Plan, profile_space
+from formwright.cost.profiling import Plan, profile_space, with_reference
 from formwright.cost.quality import quality
 from formwright.cost.table import pieces_of
 from formwright.cost.target import Target
@@ -188,7 +188,8 @@ def measured_here(
     work: Path, runtime: str, check: int, samples: int, passes: int
 ) -> dict[str, Any]:
     """Members of lts-gpt2 at random, to check on and to learn from, and the table's layers."""
-    space, target = named_space("lts-gpt2"), Target(runtime=runtime, length=192)
+    space = named_space("lts-gpt2")
+    target = with_reference(space, Target(runtime=runtime, length=192))
     members = []
     for seed, number in ((1000, check), (2000, samples)):
         rng = random.Random(seed)

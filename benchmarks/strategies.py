@@ -263,7 +263,7 @@ def save(results: dict[str, Any]) -> None:
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     RESULTS.with_suffix(".md").write_text(as_markdown(results))
     if "gpt rtx2080" in results:
-        RESULTS.with_suffix(".svg").write_text(as_svg(results["gpt rtx2080"]))
+        RESULTS.with_suffix(".svg").write_text(as_svg(results))
 
 
 def as_markdown(results: dict[str, Any]) -> str:
@@ -315,45 +315,81 @@ def _cell(value: float | None, best: float) -> str:
     return f"**{value:.4f}**" if value == best else f"{value:.4f}"
 
 
-_COLOURS = ("#1b6ca8", "#c8553d", "#588b8b", "#8f6fb5", "#d0a215", "#6b8e23", "#a0a0a0", "#333333")
+_COLOURS = {  # one for each method, the same in every panel
+    "surrogate": "#1b6ca8",
+    "optuna gp": "#c8553d",
+    "optuna tpe multivariate": "#e39a3b",
+    "optuna tpe": "#b8860b",
+    "optuna nsgaii": "#8f6fb5",
+    "nsga2": "#2e8b57",
+    "tournament": "#6b8e23",
+    "evolution": "#3aa6a6",
+    "lts": "#d16ba5",
+    "local": "#8b5a2b",
+    "random": "#777777",
+}
+_LEFT, _TOP, _WIDE, _HIGH, _GAP = 56, 56, 340, 320, 40  # of a panel, in pixels
 
 
-def as_svg(methods: dict[str, Any], wide: int = 720, high: int = 420) -> str:
-    """Hypervolume over trials, trials by their logarithm."""
-    left, top, right, bottom = 60, 24, wide - 210, high - 48
-    low = min(min(m["mean"]) for m in methods.values()) - 0.01
+def as_svg(results: dict[str, Any]) -> str:
+    """Hypervolume over trials, one panel for each device, and what the colours mean."""
+    panels = [where for where in GPT if where in results]
+    edge = _LEFT + len(panels) * (_WIDE + _GAP)
+    low = min(min(found["mean"]) for where in panels for found in results[where].values()) - 0.01
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {edge + 190} {_TOP + _HIGH + 60}" '
+        'font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{_LEFT}" y="20" font-size="14">Hypervolume, the best known front being 1</text>',
+    ]
+    for i, where in enumerate(panels):
+        parts += _panel(where, results[where], _LEFT + i * (_WIDE + _GAP), low)
+    shown = [name for name in _COLOURS if any(name in results[where] for where in panels)]
+    for i, name in enumerate(shown):
+        y = _TOP + 8 + 20 * i
+        weight = ' font-weight="bold"' if name == "surrogate" else ""
+        parts.append(f'<line x1="{edge}" y1="{y}" x2="{edge + 24}" y2="{y}" {_stroke(name)}/>')
+        parts.append(f'<text x="{edge + 30}" y="{y + 4}"{weight}>{name}</text>')
+    y = _TOP + 20 + 20 * len(shown)
+    parts.append(f'<text x="{edge}" y="{y}" fill="#555">hollow: fewer than 20 seeds</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _panel(title: str, methods: dict[str, Any], left: float, low: float) -> list[str]:
+    """Axes and lines of one problem, trials by their logarithm."""
+    right, bottom = left + _WIDE, _TOP + _HIGH
 
     def at(mark: float, value: float) -> tuple[float, float]:
-        x = left + (right - left) * np.log(mark / 50) / np.log(20)
-        return round(float(x), 1), round(bottom - (bottom - top) * (value - low) / (1 - low), 1)
+        x = left + _WIDE * np.log(mark / MARKS[0]) / np.log(MARKS[-1] / MARKS[0])
+        return round(float(x), 1), round(bottom - _HIGH * (value - low) / (1 - low), 1)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{wide}" height="{high}" fill="white"/>',
-        f'<text x="{left}" y="14">hypervolume, best known front = 1</text>',
-        f'<text x="{(left + right) // 2}" y="{high - 10}">trials</text>',
+        f'<text x="{left}" y="{_TOP - 12}" font-weight="bold">{title}</text>',
+        f'<text x="{left + _WIDE / 2}" y="{bottom + 36}" text-anchor="middle">trials</text>',
     ]
     for mark in MARKS:
         x, _ = at(mark, low)
-        parts.append(f'<line x1="{x}" y1="{top}" x2="{x}" y2="{bottom}" stroke="#e6e6e6"/>')
+        parts.append(f'<line x1="{x}" y1="{_TOP}" x2="{x}" y2="{bottom}" stroke="#e6e6e6"/>')
         parts.append(f'<text x="{x}" y="{bottom + 16}" text-anchor="middle">{mark}</text>')
     for value in np.arange(np.ceil(low * 20) / 20, 1.001, 0.05):
-        _, y = at(50, float(value))
+        _, y = at(MARKS[0], float(value))
         parts.append(f'<line x1="{left}" y1="{y}" x2="{right}" y2="{y}" stroke="#e6e6e6"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{value:.2f}</text>')
-    ordered = sorted(methods.items(), key=lambda item: -item[1]["mean"][-1])
-    for i, (name, found) in enumerate(ordered):
-        colour, dash = _COLOURS[i % 8], ' stroke-dasharray="5 3"' if i >= 8 else ""
+    for name, found in reversed(list(methods.items())):
+        plain = name.removesuffix(" long")
         points = [at(m, v) for m, v in zip(found["marks"], found["mean"], strict=True)]
         line = " ".join(f"{x},{y}" for x, y in points)
-        style = f'stroke="{colour}" stroke-width="2"{dash}'
-        y = top + 8 + 18 * i
-        parts.append(f'<polyline points="{line}" fill="none" {style}/>')
-        parts += [f'<circle cx="{x}" cy="{cy}" r="2.5" fill="{colour}"/>' for x, cy in points]
-        parts.append(f'<line x1="{right + 12}" y1="{y}" x2="{right + 34}" y2="{y}" {style}/>')
-        parts.append(f'<text x="{right + 40}" y="{y + 4}">{name}</text>')
-    return "\n".join([*parts, "</svg>", ""])
+        inside = _COLOURS[plain] if found["seeds"] >= 20 else "white"
+        parts.append(f'<polyline points="{line}" fill="none" {_stroke(name)}/>')
+        dot = f'r="3" fill="{inside}" stroke="{_COLOURS[plain]}"'
+        parts += [f'<circle cx="{x}" cy="{y}" {dot}/>' for x, y in points]
+    return parts
+
+
+def _stroke(name: str) -> str:
+    dash = ' stroke-dasharray="5 3"' if name.endswith(" long") else ""
+    thick = 3.5 if name == "surrogate" else 1.6
+    return f'stroke="{_COLOURS[name.removesuffix(" long")]}" stroke-width="{thick}"{dash}'
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli_helpers import InProcess
 
 from formwright.arch import arch_id, parse, to_json
 from formwright.arch.style import WIKITEXT_FRAME
@@ -116,8 +117,10 @@ def test_diff_names_what_changed() -> None:
         (("zo",), "No such command"),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], says: str) -> None:
-    done = run(*words)
+def test_a_mistake_gets_one_sentence_and_exit_code_2(
+    words: tuple[str, ...], says: str, in_process: InProcess
+) -> None:
+    done = in_process(*words)
     assert done.returncode == 2
     assert done.stdout == ""
     assert says in done.stderr

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_cli import result, run
+from tests.cli_helpers import InProcess
 from tests.test_imports import modules_after
 
 from formwright.cost import load_target
@@ -92,8 +93,10 @@ def test_a_calibrated_target_is_kept_and_used(tmp_path: Path) -> None:
         (("targets", "--save", "no/such/a.json"), "there is no folder"),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], says: str) -> None:
-    done = run(*words)
+def test_a_mistake_gets_one_sentence_and_exit_code_2(
+    words: tuple[str, ...], says: str, in_process: InProcess
+) -> None:
+    done = in_process(*words)
     assert done.returncode == 2
     assert done.stdout == ""
     assert says in done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli_helpers import InProcess
 from tests.cost.planted import members, small_space
 
 from formwright.cost.profile import load_profile
@@ -89,10 +90,12 @@ def test_a_killed_run_continues(folder: Path) -> None:
         ((*QUICK, "--out", "no/such/folder.json"), "does not exist"),
     ],
 )
-def test_a_mistake_ends_with_one_sentence(folder: Path, words: tuple[str, ...], said: str) -> None:
+def test_a_mistake_ends_with_one_sentence(
+    folder: Path, words: tuple[str, ...], said: str, in_process: InProcess
+) -> None:
     (folder / "broken.json").write_text("{")
     (folder / "other.json").write_text("{}")
-    done = run(folder, *words)
+    done = in_process("profile", *words, folder=folder)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli_helpers import InProcess
 
 
 @pytest.fixture
@@ -87,8 +88,10 @@ def test_a_signal_stops_cleanly_and_the_same_command_goes_on(folder: Path) -> No
         (("eval", "no-such-run"), "holds no trained model"),
     ],
 )
-def test_a_mistake_gets_one_sentence(folder: Path, words: tuple[str, ...], says: str) -> None:
-    done = run(folder, *words)
+def test_a_mistake_gets_one_sentence(
+    folder: Path, words: tuple[str, ...], says: str, in_process: InProcess
+) -> None:
+    done = in_process(*words, folder=folder)
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli_helpers import InProcess
 
 import formwright as fw
-from formwright.cli.main import main
 from formwright.errors import InputError, SpecError
 from formwright.recipes import lts
 from formwright.recipes.conduct import begin, champion, conduct, plan_of
@@ -225,17 +225,12 @@ class TestCommandLine:
         tmp_path: Path,
         words: tuple[str, ...],
         says: str,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+        in_process: InProcess,
     ) -> None:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["formwright", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 2
-        errors = capsys.readouterr().err
-        assert says in errors
-        assert len(errors.strip().splitlines()) <= 2
+        done = in_process(*words, folder=tmp_path)
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert len(done.stderr.strip().splitlines()) <= 2
         assert not list(tmp_path.iterdir())
 
 

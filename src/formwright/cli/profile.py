@@ -30,7 +30,7 @@ def run(
 
     The same command again continues where it stopped; with more --samples it adds to them.
     """
-    from formwright.cost.profiling import plan_for, profile_space
+    from formwright.cost.profiling import plan_for, profile_space, with_reference
     from formwright.cost.target import read_target
     from formwright.errors import InputError
 
@@ -41,7 +41,7 @@ def run(
     if not out.parent.is_dir():
         raise InputError(f"The folder {out.parent} does not exist; make it first.")
     asked = read_space(space)
-    where = read_target(target)
+    where = with_reference(asked, read_target(target))
     where.check_here()
     plan = plan_for(asked, where, samples=samples, check=check, table=table)
     with _watching(quiet=json) as on_event:
@@ -53,23 +53,10 @@ def run(
 
 def read_space(text: str) -> "TreeSpace":
     """The space meant by a name or a file."""
-    import json as json_
+    from formwright.space import named_space
+    from formwright.space.files import read_space as from_file
 
-    from formwright.errors import FormatError, InputError, SpecError
-    from formwright.space import TreeSpace, named_space
-
-    if not text.endswith(".json"):
-        return named_space(text)
-    try:
-        data = json_.loads(Path(text).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{text} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError):
-        raise FormatError(f"{text} is not a JSON document, so it is no space.") from None
-    try:
-        return TreeSpace.from_data(data)
-    except SpecError as error:
-        raise FormatError(f"{text}: {error}") from None
+    return from_file(Path(text)) if text.endswith(".json") else named_space(text)
 
 
 @contextmanager

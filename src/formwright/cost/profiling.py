@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from formwright.arch import arch_id
+from formwright.arch import arch_id, notation
 from formwright.arch.architecture import Architecture
 from formwright.cost.design import chosen
 from formwright.cost.features import COLUMNS, features, size_of
@@ -93,6 +93,20 @@ def plan_for(
     picked = chosen(features(pool, target), min(samples, len(pool)))
     pieces = tuple(pieces_of(space, target)) if table else ()
     return Plan(pieces, tuple(held), tuple(pool[i] for i in picked))
+
+
+def with_reference(space: Space, target: Target) -> Target:
+    """The target with a member of middle size as its reference, where it has none.
+
+    A ratio to something about as slow is measured far more closely than one to something tiny:
+    both get as many rounds, and what disturbs one round disturbs both halves of it.
+    """
+    if target.reference is not None:
+        return target
+    drawn = _drawn(space, 31, "check", frozenset())
+    sizes = size_of(drawn, target)[0]
+    middle = drawn[int(np.argsort(sizes)[len(drawn) // 2])]
+    return target.replace(reference=notation(middle))
 
 
 def profile_space(

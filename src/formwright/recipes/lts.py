@@ -28,7 +28,7 @@ from formwright.arch import Architecture, arch_id, notation
 from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.style import style
 from formwright.cost import Target, calibrate
-from formwright.cost.profiling import plan_for, profile_space
+from formwright.cost.profiling import plan_for, profile_space, with_reference
 from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
 from formwright.execute import search
@@ -100,14 +100,11 @@ def paper(backbone: str = "gpt2") -> Lts:
         steps=40_000, optimiser="lamb", lr=0.01, lr_end=0.001, warmup=1000, clip=0.25,
         batch_tokens=256 * 192, dropout=0.1, memory=192 if backbone == "xl" else 0,
     )  # fmt: skip
-    space = named_space(spaces[backbone], frame=arch.frame)
-    middle = space.resolve(_homogeneous(8, 512, 2048))
     return Lts(
         name=f"lts-{backbone}-paper",
-        space=space,
+        space=named_space(spaces[backbone], frame=arch.frame),
         baseline=(f"{zoo[backbone]}", arch),
-        # ratios to something of middle size are measured more closely than to something tiny
-        target=Target(length=192, reference=notation(middle)),
+        target=Target(length=192),
         training=lamb,
     )
 
@@ -130,7 +127,7 @@ def small(backbone: str = "gpt2") -> Lts:
         name=f"lts-{backbone}-small",
         space=space,
         baseline=("4 layers of width 96", space.resolve(_homogeneous(4, 96, 384))),
-        target=Target(length=128, reference=notation(space.resolve(_homogeneous(2, 80, 256)))),
+        target=Target(length=128),
         start=20,
         children=16,
         generations=8,
@@ -167,7 +164,8 @@ def begin(
             raise InputError(f"{folder} holds another search; choose another --out.")
         return study
     say("calibrating the clock on this machine")
-    return _create(recipe, folder, calibrate(recipe.target, seconds=2.0), command)
+    target = calibrate(with_reference(recipe.space, recipe.target), seconds=2.0)
+    return _create(recipe, folder, target, command)
 
 
 def conduct(

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from formwright.errors import FormatError, InputError
+from formwright.errors import FormatError, InputError, SpecError
 from formwright.files import write_atomically
 from formwright.space.tree import TreeSpace
 
@@ -24,5 +24,8 @@ def read_space(path: Path) -> TreeSpace:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is not JSON: {error}.") from None
-    return TreeSpace.from_data(data)
+        raise FormatError(f"{path} is not a JSON document, so it is no space: {error}.") from None
+    try:
+        return TreeSpace.from_data(data)
+    except SpecError as error:
+        raise FormatError(f"{path}: {error}") from None

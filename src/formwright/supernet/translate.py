@@ -334,7 +334,7 @@ def _word(option: Any) -> str:
     if not isinstance(option, Node):
         return "nothing" if option is None else str(option)
     inner = getattr(option, "inner", None)
-    if isinstance(inner, Node):
+    if isinstance(inner, Layer):
         return _word(inner)
     kind = getattr(option, "kind", None)
     if isinstance(kind, Node) and kind.NAME != "softmax":

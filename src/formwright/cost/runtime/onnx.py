@@ -20,7 +20,7 @@ from formwright.model.export import to_onnx
 def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
     """Export for these very shapes and open a session."""
     names = [f"input{i}" for i in range(len(arguments))]
-    program = to_onnx(step, arguments, names)
+    program = to_onnx(step, arguments, names, optimize=False)
     with tempfile.TemporaryDirectory(prefix="formwright-") as folder:
         file = save(program, Path(folder))
         if target.dtype == "int8":

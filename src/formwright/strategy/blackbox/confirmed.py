@@ -62,7 +62,7 @@ class Confirmed(Strategy):
             self.begun += 1
             self.inner.tell(trial)
         elif trial.continues is not None:
-            pass
+            self.confirmed.add(trial.continues)
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         waiting = [trial for trial in pending if trial.rung == 0]
