@@ -129,6 +129,15 @@ def test_the_champion_is_the_cheapest_that_is_as_good() -> None:
     assert best is not None
     assert best.number == 1
     assert champion(front[2:], base, loss, cost) is None
+    dear = Baseline("base", "", "", {"loss": 1.0, "latency": 4.0})
+    assert champion(front[:2], dear, loss, cost) is None, "as good, but not cheaper"
+
+
+def test_a_limit_that_nothing_keeps_is_named_at_the_end(tmp_path: Path) -> None:
+    study = begin(FREE.replace(trials=6, max_latency=1e-4, seconds=None), tmp_path)
+    _, outcome = conduct(study)
+    assert study.front == []
+    assert "No trial keeps latency at most 0.0001; the least found is" in outcome.headline
 
 
 def test_an_outcome_survives_being_written(tmp_path: Path) -> None:

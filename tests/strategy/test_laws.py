@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from formwright.testing.strategies import finished, run, toy_space, toy_values
 from formwright.trial import Objective, Trial
 
 ERROR, SPEED, SIZE = Objective("error"), Objective("speed", "max"), Objective("size")
-SMALL = {  # so that every strategy is past its random beginning within a test
+SMALL: dict[
+    str, dict[str, Any]
+] = {  # so that every strategy is past its random beginning within a test
     "evolution": {"population": 12, "tournament": 4},
     "tournament": {"population": 12, "tournament": 4},
     "nsga2": {"population": 14},
@@ -74,7 +77,7 @@ def test_the_default_finds_in_fifty_trials_a_better_front_than_others_in_a_hundr
 def test_the_grid_is_the_list_of_members() -> None:
     space = TreeSpace((OneOf("a", (1, 2, 3)), OneOf("b", ("x", "y"))))
     search = make_strategy("grid", space, [ERROR])
-    found = []
+    found: list[Any] = []
     while (proposal := search.ask(len(found))) is not None:
         found.append(proposal.decisions)
         search.tell(finished(len(found) - 1, proposal, {"error": 1.0}))
@@ -183,7 +186,7 @@ def test_a_confirmed_search_that_was_stopped_goes_on_to_the_same_end() -> None:
 def test_a_space_that_is_used_up_early_is_confirmed_all_the_same() -> None:
     space = TreeSpace((OneOf("a", (1, 2, 3)), OneOf("b", (1, 2))))
     search = make_strategy("confirmed", space, [ERROR], inner="random", first=100)
-    rungs = []
+    rungs: list[int] = []
     while (proposal := search.ask(len(rungs))) is not None:
         rungs.append(proposal.rung)
         error = float(proposal.decisions["a"] * proposal.decisions["b"])

@@ -62,8 +62,9 @@ def print_study(study: "Study") -> None:
     console().print(front_table(study))
     control = _control(study)
     if control:
+        cost = f"{control['seconds']:.0f} s of" if control["seconds"] >= 1 else control["trials"]
         print(
-            f"random search at equal cost ({control['seconds']:.0f} s of trials): hypervolume "
+            f"random search at equal cost ({cost} trials): hypervolume "
             f"{control['random']:.3f}, this search {control['search']:.3f}"
         )
     if outcome.headline:
@@ -123,9 +124,11 @@ def _control(study: "Study") -> dict[str, float] | None:
     info = progress_info(gather(study))
     if info is None or info.random is None:
         return None
-    cost = min(info.random.seconds, info.found.seconds)
-    return {
-        "seconds": cost,
-        "random": info.random.at_cost(cost),
-        "search": info.found.at_cost(cost),
-    }
+    seconds = min(info.random.seconds, info.found.seconds)
+    trials = min(info.random.trials, info.found.trials)
+    by_time = seconds >= 1  # trials that cost nothing are compared by their number
+    random, found = (
+        curve.at_cost(seconds) if by_time else curve.at_trials(trials)
+        for curve in (info.random, info.found)
+    )
+    return {"seconds": seconds, "trials": trials, "random": random, "search": found}

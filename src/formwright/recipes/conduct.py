@@ -99,7 +99,8 @@ def conduct(
             on_event=on_event,
         )
         if ending != "stopped":
-            say("measuring the best against the baseline once more")
+            if plan.measures:
+                say("measuring the best against the baseline once more")
             outcome = conclude(study, outcome)
     return ending, outcome
 
@@ -141,7 +142,7 @@ def conclude(study: Study, outcome: Outcome) -> Outcome:
         return outcome
     times = baseline.values[cost.name] / chosen.values[cost.name]
     facts = {"times": times}
-    words = f"{times:.2f} times less {cost.name} than"
+    words = f"cheaper, {1 / times:.2f} times the {cost.name} of"
     if cost.name == "latency":
         facts, words = _paired(study, chosen, baseline)
     ours, theirs = chosen.values[quality.name], baseline.values[quality.name]
@@ -165,11 +166,16 @@ def headline_objectives(study: Study) -> tuple[Objective, Objective | None]:
 def champion(
     front: list[Trial], baseline: Baseline, quality: Objective, cost: Objective | None
 ) -> Trial | None:
-    """The cheapest trial that is at least as good as the baseline."""
-    if quality.name not in baseline.values or cost is None:
+    """The cheapest trial that is at least as good as the baseline, if it is cheaper at all."""
+    if cost is None or not {quality.name, cost.name} <= set(baseline.values):
         return None
-    bar = quality.sign * baseline.values[quality.name]
-    good = [trial for trial in front if quality.sign * trial.values[quality.name] <= bar]
+    bar, price = (o.sign * baseline.values[o.name] for o in (quality, cost))
+    good = [
+        trial
+        for trial in front
+        if quality.sign * trial.values[quality.name] <= bar
+        and cost.sign * trial.values[cost.name] < price
+    ]
     return min(good, key=lambda t: cost.sign * t.values[cost.name], default=None)
 
 
@@ -193,21 +199,35 @@ def _paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, 
 def _no_champion(study: Study, baseline: Baseline | None, quality: Objective) -> str:
     front = study.front
     if not front:
-        done = study.state.done
-        return (
-            "No trial has reached the last stage yet; give the search a larger budget."
-            if done
-            else "No trial has succeeded; see the reasons in the report."
-        )
+        return _no_front(study)
     best = min(front, key=lambda t: quality.sign * t.values[quality.name])
     value = best.values[quality.name]
     if baseline is None or quality.name not in baseline.values:
         return f"The best {quality.name} found is {value:.4g}, by trial {best.number}."
+    theirs = baseline.values[quality.name]
+    if quality.sign * value <= quality.sign * theirs:
+        return (
+            f"Trial {best.number} has {quality.name} {value:.4g} against {theirs:.4g} of "
+            f"{baseline.name}, at a higher cost; nothing is as good and cheaper yet."
+        )
     return (
-        f"Nothing reached the {quality.name} of {baseline.name} "
-        f"({baseline.values[quality.name]:.4g}) yet; the best is {value:.4g}, by trial "
-        f"{best.number}."
+        f"Nothing reached the {quality.name} of {baseline.name} ({theirs:.4g}) yet; the best is "
+        f"{value:.4g}, by trial {best.number}."
     )
+
+
+def _no_front(study: Study) -> str:
+    done = [trial for trial in study.trials if trial.done]
+    if not done:
+        return "No trial has succeeded; see the reasons in the report."
+    for name, most in study.rules.limits.items():
+        least = min(trial.values[name] for trial in done if name in trial.values)
+        if least > most:
+            return (
+                f"No trial keeps {name} at most {most:g}; the least found is {least:.4g}. Raise "
+                "the limit, or search a space of smaller models."
+            )
+    return "No trial has reached the last stage yet; give the search a larger budget."
 
 
 def _with_baseline(study: Study, plan: Plan, estimator: Any, say: Say) -> Outcome:
