@@ -76,7 +76,7 @@ class Lts:
     start: int = 100
     generations: int = 30
     children: int = 80
-    samples: int = 100
+    samples: int = 80
     seconds: float = 0.5
     task: str | None = None
     training: TrainConfig = TrainConfig()  # noqa: RUF009  # frozen
@@ -269,8 +269,8 @@ def _create(recipe: Lts, folder: Path, target: Target, command: str) -> Study:
             "first": recipe.candidates,
             "start": recipe.start,
             "children": recipe.children,
-            "slack": 0.02,
-            "most": max(10, recipe.candidates // 12),
+            "slack": 0.01,
+            "most": max(10, recipe.candidates // 20),
         },
         seed=recipe.seed,
         rules=Rules(),
