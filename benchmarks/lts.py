@@ -53,13 +53,12 @@ def proxy(seeds: int, out: Path) -> dict[str, Any]:
     space = lts_space(
         style("gpt2", 32), frame, depth=(1, 4), width=(8, 48, 4), inner=(16, 256, 16), heads=(2,)
     )
-    rng = random.Random(0)
-    widths = (8, 12, 16, 24, 32, 48)
-    archs: list[Any] = []
-    while len(archs) < 16:
+    rng, archs = random.Random(0), []
+    for i in range(16):  # every width as often as the others, the rest at random
         decisions = space.sample(rng)
-        if decisions["width"] in widths:
-            archs.append(space.resolve(decisions))
+        while decisions["width"] != (8, 12, 16, 24, 32, 48)[i % 6]:
+            decisions = space.sample(rng)
+        archs.append(space.resolve(decisions))
     scores = [Proxies(("decoder_params", "width", "params")).scores(arch) for arch in archs]
     config = TrainConfig(steps=900, batch_tokens=512, lr=4e-3, warmup=50, score_batches=64)
     rows = []
@@ -160,7 +159,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark-lts"))
     args = parser.parse_args()
     torch.set_num_threads(1)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     parts: dict[str, Callable[[int, Path], dict[str, Any]]] = {
         "proxy": proxy,
         "search": search,
@@ -168,8 +166,9 @@ def main() -> None:
     }
     for name, part in parts.items():
         if not args.only or name in args.only:
-            results[name] = part(args.seeds, args.out)
-            RESULTS.write_text(json.dumps(results, indent=1))
+            found = part(args.seeds, args.out)
+            results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+            RESULTS.write_text(json.dumps({**results, name: found}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """What people call from Python: a search in one line, and what comes of it.
 
-    import formwright as fw
+import formwright as fw
 
-    found = fw.search(task="classify:reviews.csv", max_latency=5.0, budget=600)
-    found.front, found.best("latency"), found.report()
+found = fw.search(task="classify:reviews.csv", max_latency=5.0, budget=600)
+found.front, found.best("latency"), found.report()
 """
 
 from collections.abc import Sequence

@@ -270,7 +270,7 @@ def _create(recipe: Lts, folder: Path, target: Target, command: str) -> Study:
             "start": recipe.start,
             "children": recipe.children,
             "slack": 0.01,
-            "most": max(10, recipe.candidates // 20),
+            "most": max(10, recipe.candidates // 40),
         },
         seed=recipe.seed,
         rules=Rules(),

@@ -13,7 +13,7 @@ import numpy as np
 from formwright.errors import InputError
 from formwright.space import Space
 from formwright.strategy.blackbox.base import Strategy, make_strategy, strategy
-from formwright.strategy.pareto import pareto_mask
+from formwright.strategy.pareto import Array, Ints, pareto_mask
 from formwright.trial import Objective, Proposal, Trial
 
 
@@ -95,5 +95,23 @@ class Confirmed(Strategy):
             axis=2
         )
         close = ~beaten.any(axis=1)
-        order = [*np.flatnonzero(front), *np.flatnonzero(close & ~front)]
-        return [here[i] for i in order[: self.most]]
+        chosen = _spread(costs, np.flatnonzero(front), self.most)
+        left = self.most - len(chosen)
+        chosen += _spread(costs, np.flatnonzero(close & ~front), left)
+        return [here[i] for i in chosen]
+
+
+def _spread(costs: Array, rows: Ints, most: int) -> list[int]:
+    """At most so many rows, evenly along the first cost, of each stretch the least in the second.
+
+    A front of three objectives can hold half of what was tried: to confirm all of it would cost
+    as much as to search by measuring.
+    """
+    if most < 1 or not len(rows):
+        return []
+    ordered = rows[np.argsort(costs[rows, 0], kind="stable")]
+    if len(ordered) <= most:
+        return [int(i) for i in ordered]
+    second = costs[:, min(1, costs.shape[1] - 1)]
+    stretches = np.array_split(ordered, most)
+    return [int(part[second[part].argmin()]) for part in stretches]
