@@ -141,10 +141,12 @@ def _print_next(study: "Study") -> None:
     from formwright.study.outcome import read_outcome
 
     chosen = read_outcome(study.folder).chosen
+    commands = [f"formwright resume {study.folder} --budget 30m"]
     if chosen is not None:
         task = study.meta.get("task")
-        print(f"next: formwright train '{study.folder}#{chosen}' --task '{task}' --time 30m")
-    print(f"      formwright resume {study.folder} --budget 30m")
+        train = f"formwright train '{study.folder}#{chosen}' --task '{task}' --time 30m"
+        commands.insert(0, train)
+    print("next: " + "\n      ".join(commands))
 
 
 def _usual_workers() -> int:
