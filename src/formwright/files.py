@@ -1,8 +1,12 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read with one clear sentence if they cannot."""
 
+import json
 import os
 import secrets
 from pathlib import Path
+from typing import Any
+
+from formwright.errors import FormatError, InputError
 
 
 def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
@@ -30,3 +34,29 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_text(path: Path, what: str, largest: int) -> str:
+    """The text of a file that a user named.
+
+    Args:
+        path: Where it is.
+        what: What it should hold, for messages: ``a target``.
+        largest: Bytes above which it is surely something else.
+    """
+    try:
+        if path.stat().st_size > largest:
+            raise FormatError(f"{path} is larger than {largest:,} bytes, so it is not {what}.")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise FormatError(f"{path} is not UTF-8 text, so it is not {what}.") from None
+
+
+def read_json(path: Path, what: str, largest: int) -> Any:
+    """The same for a JSON document."""
+    try:
+        return json.loads(read_text(path, what, largest))
+    except (ValueError, RecursionError):
+        raise FormatError(f"{path} is not a JSON document, so it is not {what}.") from None

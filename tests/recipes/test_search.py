@@ -258,7 +258,9 @@ class TestLts:
             assert recipe.baseline[1].frame is not None
 
     @pytest.mark.parametrize("backbone", ["gpt2", "xl"])
-    def test_the_smoke_preset_runs_the_whole_path(self, backbone: str, tmp_path: Path) -> None:
+    def test_the_smoke_preset_runs_the_whole_path(
+        self, backbone: str, tmp_path: Path, in_process: InProcess
+    ) -> None:
         recipe = lts.smoke(backbone)
         study = lts.begin(recipe, tmp_path)
         assert lts.conduct(recipe, study) == "exhausted"
@@ -270,6 +272,9 @@ class TestLts:
         assert read_outcome(tmp_path).headline
         before = [(t.number, t.values) for t in trials]
         assert lts.conduct(recipe, lts.begin(recipe, tmp_path)) == "exhausted"
+        done = in_process("resume", str(tmp_path), "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["state"] == "finished"
         assert [(t.number, t.values) for t in Study.open(tmp_path).trials] == before
 
     def test_models_near_the_baseline_that_beat_it_are_picked(self) -> None:

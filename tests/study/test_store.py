@@ -267,3 +267,30 @@ def test_a_reader_neither_waits_for_writers_nor_stops_them(store: Store) -> None
     assert len(reader.trials()) == 2
     with pytest.raises(StorageError, match="readonly"):
         add(reader, 1, start=2)
+
+
+def test_ctrl_c_right_after_a_transaction_began_leaves_none_open(store: Store) -> None:
+    class Interrupted:
+        """The connection, as if Ctrl-C came while it waited for its turn to write."""
+
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self.connection = connection
+
+        @property
+        def in_transaction(self) -> bool:
+            return self.connection.in_transaction
+
+        def execute(self, words: str) -> None:
+            self.connection.execute(words)
+            if words.startswith("BEGIN"):
+                raise KeyboardInterrupt
+
+    real = store.database._connection
+    for use in (store.database.transaction, store.database.reading):
+        store.database._connection = Interrupted(real)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt), use():
+            raise AssertionError("it never gets here")
+        store.database._connection = real
+        assert not real.in_transaction
+    real.execute("BEGIN IMMEDIATE")  # however one was left behind
+    store.end("interrupted")

@@ -2,9 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import typer
+if TYPE_CHECKING:
+    from formwright.recipes.lts import Lts
+    from formwright.study import Study
+
+_BACKBONES = {"lts": "gpt2", "lts-gpt2": "gpt2", "lts-xl": "xl"}
 
 
 def run_recipe(
@@ -14,38 +18,47 @@ def run_recipe(
     import shlex
     from dataclasses import replace
 
-    from formwright.cli.live import watching
-    from formwright.cli.output import print_json
-    from formwright.cli.show import print_study, study_data
-    from formwright.errors import UnknownName
+    from formwright.cost import read_target
     from formwright.recipes import lts
-    from formwright.report import write_report
 
-    backbones = {"lts": "gpt2", "lts-gpt2": "gpt2", "lts-xl": "xl"}
-    presets: dict[str, Any] = {"paper": lts.paper, "small": lts.small, "smoke": lts.smoke}
-    if name not in backbones:
-        raise UnknownName("recipe", name, backbones)
-    if preset not in presets:
-        raise UnknownName("preset", preset, presets)
-    recipe = replace(presets[preset](backbones[name]), seed=seed)
+    recipe = replace(_recipe(name, preset), seed=seed)
     if target:
-        from formwright.cost import read_target
-
         recipe = replace(recipe, target=read_target(target))
     folder = out or Path("runs") / f"{recipe.name}-{seed}"
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(text, flush=True)
+
     command = shlex.join(["formwright", *sys.argv[1:]])
-    study = lts.begin(recipe, folder, command=command, say=_say(quiet))
+    _conduct(recipe, lts.begin(recipe, folder, command=command, say=say), quiet)
+
+
+def resume_recipe(study: "Study", *, quiet: bool) -> None:
+    """Continue the study of a recipe, which its name tells: ``lts-gpt2-small``."""
+    from dataclasses import replace
+
+    name, _, preset = str(study.meta["recipe"]).rpartition("-")
+    _conduct(replace(_recipe(name, preset), seed=study.seed), study, quiet)
+
+
+def _recipe(name: str, preset: str) -> "Lts":
+    from formwright.errors import UnknownName
+    from formwright.recipes import lts
+
+    presets = {"paper": lts.paper, "small": lts.small, "smoke": lts.smoke}
+    if name not in _BACKBONES:
+        raise UnknownName("recipe", name, _BACKBONES)
+    if preset not in presets:
+        raise UnknownName("preset", preset, presets)
+    return presets[preset](_BACKBONES[name])
+
+
+def _conduct(recipe: "Lts", study: "Study", quiet: bool) -> None:
+    from formwright.cli.live import watching
+    from formwright.cli.search import finish
+    from formwright.recipes import lts
+
     with watching(study, quiet=quiet, seconds=None, trials=recipe.candidates) as view:
         ending = lts.conduct(recipe, study, stop=view.stopped, on_event=view.on_event, say=view.say)
-    report = write_report(folder)
-    if quiet:
-        print_json({**study_data(study), "report": str(report)})
-    else:
-        print_study(study)
-        print(f"report: {report}")
-    if ending == "stopped":
-        raise typer.Exit(view.exit_code)
-
-
-def _say(quiet: bool) -> Any:
-    return (lambda text: None) if quiet else (lambda text: print(text, flush=True))
+    finish(study, quiet, view.exit_code if ending == "stopped" else 0)

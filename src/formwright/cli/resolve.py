@@ -8,6 +8,7 @@ from formwright import zoo
 from formwright.arch import Architecture, from_json, parse
 from formwright.arch.style import WIKITEXT_FRAME, Style
 from formwright.errors import InputError, NotationError
+from formwright.files import read_text
 
 if TYPE_CHECKING:
     from formwright.tasks import Task
@@ -61,12 +62,4 @@ def _from_study(text: str) -> Architecture:
 
 
 def _from_file(path: Path) -> Architecture:
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise InputError(f"{path} is larger than {_LARGEST:,} bytes; that is no architecture.")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; an architecture is a JSON file.") from None
-    return from_json(text)
+    return from_json(read_text(path, "an architecture", _LARGEST))

@@ -88,6 +88,11 @@ def resume(
     from formwright.study import Study
 
     study = Study.open(run)
+    if study.meta.get("recipe"):
+        from formwright.cli.recipe import resume_recipe
+
+        resume_recipe(study, quiet=json)
+        return
     _conduct(study, json, seconds(budget) if budget else None, trials, workers)
 
 
@@ -106,9 +111,7 @@ def _conduct(
     study: "Study", json: bool, seconds: float | None, trials: int | None, workers: int | None
 ) -> None:
     from formwright.cli.live import watching
-    from formwright.cli.show import print_study, study_data
     from formwright.recipes.conduct import conduct
-    from formwright.report import write_report
 
     with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
         ending, _ = conduct(
@@ -120,18 +123,25 @@ def _conduct(
             on_event=view.on_event,
             say=view.say,
         )
+    finish(study, json, view.exit_code if ending == "stopped" else 0)
+
+
+def finish(study: "Study", json: bool, code: int) -> None:
+    """Write the report, say what was found and what to do next; a ``code`` ends with it."""
+    from formwright.cli.output import print_json
+    from formwright.cli.show import print_study, study_data
+    from formwright.report import write_report
+
     report = write_report(study.folder)
     if json:
-        from formwright.cli.output import print_json
-
         print_json({**study_data(study), "report": str(report)})
     else:
         print_study(study)
         print(f"report: {report}")
-    if ending == "stopped":
+    if code:
         if not json:
             print(f"Stopped. Nothing is lost; go on with: formwright resume {study.folder}")
-        raise typer.Exit(view.exit_code)
+        raise typer.Exit(code)
     if not json:
         _print_next(study)
 

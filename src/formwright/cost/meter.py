@@ -83,7 +83,7 @@ class Meter:
         own = reference if reference is not None else reference_of(self.target)
         known = self.target.reference_ms if own == reference_of(self.target) else None
         self.reference = own
-        with _threads(self.target.threads):
+        with using_threads(self.target.threads):
             self._run = prepare(own, self.target)
             self._arena = new_arena(self.target)
             self.reference_ms = known or _quiet_ms(self._run, calibration, self.target.threads)
@@ -101,7 +101,7 @@ class Meter:
         """
         begin = perf_counter()
         threads = self.target.threads
-        with _threads(threads), _steady():
+        with using_threads(threads), _steady():
             self._arena.reset()
             run = prepare(arch, self.target, self._arena)
             rounds = alternate(
@@ -133,7 +133,7 @@ def reference_of(target: Target) -> Architecture:
 
 def calibrate(target: Target, *, seconds: float = 5.0) -> Target:
     """The target bound to this machine, with the time its reference takes here."""
-    with _threads(target.threads):
+    with using_threads(target.threads):
         run = prepare(reference_of(target), target)
         found = _quiet_ms(run, seconds, target.threads)
     return target.replace(fingerprint=fingerprint(target.runtime), reference_ms=found)
@@ -177,7 +177,8 @@ def _quiet_ms(run: Run, seconds: float, threads: int) -> float:
 
 
 @contextmanager
-def _threads(number: int) -> Iterator[None]:
+def using_threads(number: int) -> Iterator[None]:
+    """So many threads of torch for the time being."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

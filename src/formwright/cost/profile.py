@@ -20,7 +20,7 @@ from formwright.cost.quality import Quality
 from formwright.cost.table import Table
 from formwright.cost.target import Target
 from formwright.errors import FormatError, InputError, SpecError, StorageError
-from formwright.files import write_atomically
+from formwright.files import read_json, write_atomically
 
 PROFILE_VERSION = 1  # raised on any change that an older reader could not load
 _LARGEST = 200_000_000  # bytes of a profile
@@ -146,14 +146,7 @@ def _sample(data: list[Any]) -> Sample:
 def load_profile(path: str | Path) -> Profile:
     """Read a profile; a broken file is refused with one sentence."""
     path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise FormatError(f"{path} is larger than {_LARGEST:,} bytes; that is no profile.")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError):
-        raise FormatError(f"{path} is not a JSON document, so it is no profile.") from None
+    data = read_json(path, "a profile", _LARGEST)
     try:
         return Profile.from_data(data)
     except SpecError as error:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from formwright.cost.machine import cores, cpu, fingerprint, missing_for
 from formwright.errors import FormatError, InputError, SpecError, StorageError, UnknownName
-from formwright.files import write_atomically
+from formwright.files import read_json, write_atomically
 
 Runtime = Literal["eager", "compile", "onnx", "openvino"]
 Dtype = Literal["fp32", "bf16", "int8"]
@@ -203,14 +203,7 @@ def save_target(target: Target, path: str | Path) -> Path:
 def load_target(path: str | Path) -> Target:
     """Read a target from a JSON file."""
     path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise FormatError(f"{path} is larger than {_LARGEST:,} bytes; that is no target.")
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError):
-        raise FormatError(f"{path} is not a JSON document, so it is no target.") from None
+    document = read_json(path, "a target", _LARGEST)
     if not isinstance(document, dict) or not isinstance(document.get("target"), dict):
         raise FormatError(f'{path} is not a target: the key "target" is missing.')
     version = document.get("formwright_target")

@@ -7,10 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import torch
-
 from formwright.arch import Architecture, arch_id, notation, parse
 from formwright.cost import Target, calibrate, compare
+from formwright.cost.meter import using_threads
 from formwright.errors import FormwrightError, InputError
 from formwright.execute import search as run_study
 from formwright.recipes.plan import Plan
@@ -112,12 +111,8 @@ def one_thread() -> Iterator[None]:
     Processes that compete for cores with several threads each are many times slower, and results
     would depend on their number.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with using_threads(1):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def plan_of(study: Study) -> Plan:

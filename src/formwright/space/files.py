@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from formwright.errors import FormatError, InputError, SpecError
-from formwright.files import write_atomically
+from formwright.errors import FormatError, SpecError
+from formwright.files import read_json, write_atomically
 from formwright.space.tree import TreeSpace
 
 _LARGEST = 50_000_000  # bytes
@@ -17,14 +17,7 @@ def write_space(path: Path, space: TreeSpace) -> None:
 
 def read_space(path: Path) -> TreeSpace:
     """Read what ``write_space`` wrote."""
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise InputError(f"{path} is larger than {_LARGEST:,} bytes; that is no space.")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is not a JSON document, so it is no space: {error}.") from None
+    data = read_json(path, "a space", _LARGEST)
     try:
         return TreeSpace.from_data(data)
     except SpecError as error:

@@ -45,25 +45,25 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of what happens inside, or nothing."""
         with self.explained():
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._undo()
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:  # SQLite has undone it already on a full disk
-                    self._connection.execute("ROLLBACK")
+                self._undo()
                 raise
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """One moment of the study, however much is written meanwhile."""
         with self.explained():
-            self._connection.execute("BEGIN")
+            self._undo()
             try:
+                self._connection.execute("BEGIN")
                 yield self._connection
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._undo()
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -82,6 +82,11 @@ class Database:
         """``ok``, or what SQLite's own check finds wrong with the file."""
         with self.explained():
             return str(self._connection.execute("PRAGMA integrity_check").fetchone()[0])
+
+    def _undo(self) -> None:
+        """Leave a transaction, also one that Ctrl-C cut short before anything was done in it."""
+        if self._connection.in_transaction:  # SQLite has undone it already on a full disk
+            self._connection.execute("ROLLBACK")
 
     def _check(self) -> None:
         (application,) = self._connection.execute("PRAGMA application_id").fetchone()

@@ -52,8 +52,7 @@ def snip(sample: Sample) -> float:
 def synflow(sample: Sample) -> float:
     """Log of the flow through the network when every weight is made positive.
 
-    The norms' gains are made 1 and their shifts 0, and the logarithm is taken: the product of
-    all layers overflows otherwise.
+    The logarithm is taken, since the product of all layers spans many decades.
     """
     model = sample.model().double()
     with torch.no_grad():
