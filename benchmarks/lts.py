@@ -78,8 +78,8 @@ def search(seeds: int, out: Path) -> dict[str, Any]:
     """The whole recipe once, then strategies side by side on its predictor."""
     began = time.perf_counter()
     recipe = lts.paper("gpt2")
-    study = lts.begin(recipe, out / "paper", say=print)
-    lts.conduct(recipe, study, say=print)
+    study = recipe.begin(out / "paper", say=print)
+    recipe.conduct(study, say=print)
     seconds = time.perf_counter() - began
     profile = load_profile(out / "paper" / "profile.json")
     found = {

@@ -262,8 +262,8 @@ class TestLts:
         self, backbone: str, tmp_path: Path, in_process: InProcess
     ) -> None:
         recipe = lts.smoke(backbone)
-        study = lts.begin(recipe, tmp_path)
-        assert lts.conduct(recipe, study) == "exhausted"
+        study = recipe.begin(tmp_path)
+        assert recipe.conduct(study) == "exhausted"
         trials = study.trials
         assert sum(trial.rung == 0 for trial in trials) == recipe.candidates
         assert {trial.rung for trial in study.front} == {1}, "every member is measured"
@@ -271,7 +271,7 @@ class TestLts:
         assert all(row["loss"] > 0 for row in proof["models"])
         assert read_outcome(tmp_path).headline
         before = [(t.number, t.values) for t in trials]
-        assert lts.conduct(recipe, lts.begin(recipe, tmp_path)) == "exhausted"
+        assert recipe.conduct(recipe.begin(tmp_path)) == "exhausted"
         done = in_process("resume", str(tmp_path), "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["state"] == "finished"

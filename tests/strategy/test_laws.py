@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from random import Random
 from statistics import fmean
 from typing import Any
 
@@ -28,6 +29,7 @@ SMALL: dict[
     "asha": {"rungs": 3},
     "confirmed": {"first": 60},  # its end, where it proposes nothing, has tests of its own
     "optuna": {"sampler": "nsgaii", "population_size": 10},
+    "given": {"random": 1000},
 }
 FEW = {"candidates": 60, "period": 3}
 QUICK = SMALL | {"surrogate": FEW, "staged": FEW | {"rungs": 3}}
@@ -292,3 +294,13 @@ def test_listing_the_strategies_loads_nothing_slow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "scipy", "sklearn", "optuna"} & set(done.stdout.split())
+
+
+def test_given_members_come_first_in_order_and_then_as_many_random_ones_as_asked_for() -> None:
+    space = toy_space()
+    rng = Random(0)
+    wanted = [("found", space.sample(rng)), ("by hand", space.sample(rng))]
+    search = make_strategy("given", space, [ERROR], 3, candidates=wanted, random=4)
+    trials = run(search, 20)
+    assert [(t.note, dict(t.decisions)) for t in trials[:2]] == wanted
+    assert [t.note for t in trials[2:]] == ["random"] * 4

@@ -32,7 +32,12 @@ def search(
         stop: Asked several times a second; True ends the search within seconds.
         on_event: Told what has happened.
     """
-    executor: Executor = Serial(evaluate)
-    if workers > 1 or time_limit is not None:
-        executor = Processes(evaluate, workers, time_limit=time_limit)
+    executor = executor_for(evaluate, workers, time_limit)
     return run(study, executor, trials=trials, seconds=seconds, stop=stop, on_event=on_event)
+
+
+def executor_for(evaluate: Evaluate, workers: int = 1, time_limit: float | None = None) -> Executor:
+    """Who evaluates: this process, or several others."""
+    if workers > 1 or time_limit is not None:
+        return Processes(evaluate, workers, time_limit=time_limit)
+    return Serial(evaluate)

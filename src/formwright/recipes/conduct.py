@@ -13,7 +13,7 @@ from formwright.cost.meter import using_threads
 from formwright.errors import FormwrightError, InputError
 from formwright.execute import search as run_study
 from formwright.recipes.plan import Plan
-from formwright.study import Ending, Job, Rules, Study
+from formwright.study import Ending, Evaluate, Job, Rules, Study
 from formwright.study.loop import OnEvent
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.trial import Objective, Trial
@@ -87,7 +87,8 @@ def conduct(
         seconds, trials = plan.seconds, plan.trials
     estimator = plan.make_estimator(target_of(study))
     with one_thread():
-        outcome = _with_baseline(study, plan, estimator, say)
+        name, arch = plan.make_baseline()
+        outcome = with_baseline(study, name, arch, estimator, rung=plan.top, say=say)
         ending = run_study(
             study,
             estimator,
@@ -225,24 +226,20 @@ def _no_front(study: Study) -> str:
     return "No trial has reached the last stage yet; give the search a larger budget."
 
 
-def _with_baseline(study: Study, plan: Plan, estimator: Any, say: Say) -> Outcome:
+def with_baseline(
+    study: Study, name: str, arch: Architecture, estimator: Evaluate, *, rung: int = 0, say: Say
+) -> Outcome:
     """Evaluate the baseline as a trial of the last rung would be, once."""
     outcome = read_outcome(study.folder)
-    if outcome.baseline is None:
-        name, arch = plan.make_baseline()
-        outcome = Outcome(Baseline(name, notation(arch), arch_id(arch), {}))
-    assert outcome.baseline is not None
-    if outcome.baseline.values:
+    if outcome.baseline is not None and outcome.baseline.values:
         return outcome
-    name, arch = plan.make_baseline()
     say(f"evaluating the baseline, {name}")
-    trial = Trial(-1, {}, rung=plan.top)
-    job = Job(trial, arch, study.folder / "baseline", None, plan.seed)
+    job = Job(Trial(-1, {}, rung=rung), arch, study.folder / "baseline", None, study.seed)
     try:
         values = dict(estimator(job))
     except FormwrightError as error:
         raise InputError(f"The baseline {name} cannot be evaluated: {error}") from None
-    outcome = replace(outcome, baseline=replace(outcome.baseline, values=values))
+    outcome = Outcome(Baseline(name, notation(arch), arch_id(arch), values))
     write_outcome(study.folder, outcome)
     return outcome
 

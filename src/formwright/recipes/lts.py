@@ -33,7 +33,7 @@ from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
 from formwright.execute import search
 from formwright.files import write_atomically
-from formwright.recipes.conduct import one_thread
+from formwright.recipes.conduct import Say, one_thread
 from formwright.recipes.statistics import spearman
 from formwright.space import TreeSpace, named_space
 from formwright.space.lts import lts_space
@@ -87,6 +87,43 @@ class Lts:
     def candidates(self) -> int:
         """Architectures looked at: 2,420 in the paper."""
         return self.start + self.children * (self.generations - 1)
+
+    @property
+    def expected(self) -> int:
+        """Trials at least: the candidates, before their front is measured."""
+        return self.candidates
+
+    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
+        """Open its study, or create it with the clock calibrated."""
+        if (folder / "study.db").exists():
+            study = Study.open(folder)
+            if study.meta.get("recipe") != self.name or study.seed != self.seed:
+                raise InputError(f"{folder} holds another search; choose another --out.")
+            return study
+        say("calibrating the clock on this machine")
+        target = calibrate(with_reference(self.space, self.target), seconds=2.0)
+        return _create(self, folder, target, command)
+
+    def conduct(
+        self,
+        study: Study,
+        *,
+        stop: Callable[[], bool] | None = None,
+        on_event: OnEvent | None = None,
+        say: Say = lambda text: None,
+    ) -> Ending:
+        """Profile the target, search, measure the front, pick, train. Calling it again goes on."""
+        target, path = Target(**study.meta["target"]), study.folder / "profile.json"
+        say(f"measuring {self.samples} members to fit the latency predictor")
+        plan = plan_for(self.space, target, samples=self.samples, check=_held(self), table=False)
+        profile_space(self.space, target, path, plan=plan, seconds=self.seconds)
+        evaluate = Candidate(str(path), target, self.seconds)
+        say(f"searching {self.candidates:,} candidates, then measuring the front")
+        ending = search(study, evaluate, stop=stop, on_event=on_event)
+        if ending != "stopped":
+            with one_thread():
+                _conclude(self, study, evaluate, say)
+        return ending
 
 
 def paper(backbone: str = "gpt2") -> Lts:
@@ -154,42 +191,6 @@ def smoke(backbone: str = "gpt2") -> Lts:
     )
 
 
-def begin(
-    recipe: Lts, folder: Path, *, command: str = "", say: Callable[[str], None] = lambda text: None
-) -> Study:
-    """Open the study of a recipe, or create it."""
-    if (folder / "study.db").exists():
-        study = Study.open(folder)
-        if study.meta.get("recipe") != recipe.name or study.seed != recipe.seed:
-            raise InputError(f"{folder} holds another search; choose another --out.")
-        return study
-    say("calibrating the clock on this machine")
-    target = calibrate(with_reference(recipe.space, recipe.target), seconds=2.0)
-    return _create(recipe, folder, target, command)
-
-
-def conduct(
-    recipe: Lts,
-    study: Study,
-    *,
-    stop: Callable[[], bool] | None = None,
-    on_event: OnEvent | None = None,
-    say: Callable[[str], None] = lambda text: None,
-) -> Ending:
-    """Profile the target, search, measure the front, pick, train. Calling it again goes on."""
-    target, path = Target(**study.meta["target"]), study.folder / "profile.json"
-    say(f"measuring {recipe.samples} members to fit the latency predictor")
-    plan = plan_for(recipe.space, target, samples=recipe.samples, check=_held(recipe), table=False)
-    profile_space(recipe.space, target, path, plan=plan, seconds=recipe.seconds)
-    evaluate = Candidate(str(path), target, recipe.seconds)
-    say(f"searching {recipe.candidates:,} candidates, then measuring the front")
-    ending = search(study, evaluate, stop=stop, on_event=on_event)
-    if ending != "stopped":
-        with one_thread():
-            _conclude(recipe, study, evaluate, say)
-    return ending
-
-
 def picked(front: Sequence[Trial], baseline: Mapping[str, float]) -> list[Trial]:
     """Members within 5 % of the baseline in one objective that beat it in another; the fastest
     and the smallest besides."""
@@ -232,7 +233,7 @@ def prove(recipe: Lts, study: Study, chosen: Sequence[Trial]) -> dict[str, Any]:
     return {"models": rows, "spearman": found}
 
 
-def _conclude(recipe: Lts, study: Study, evaluate: Candidate, say: Callable[[str], None]) -> None:
+def _conclude(recipe: Lts, study: Study, evaluate: Candidate, say: Say) -> None:
     name, arch = recipe.baseline
     job = Job(Trial(-1, {}, rung=1), arch, study.folder / "baseline", None, recipe.seed)
     say(f"measuring the baseline, {name}")

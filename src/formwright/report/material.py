@@ -7,6 +7,7 @@ and, evenly over the search, as many others as there is room for.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from formwright.arch import Architecture, parse
@@ -37,6 +38,7 @@ class Material:
         state: How far it has come.
         space: What is searched; None where it is of a kind that cannot be restored.
         notations: Of the trials that the page holds.
+        folder: Of the study; None where there is none.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Material:
     state: Progress
     space: Space | None = None
     notations: Mapping[int, str] = field(default_factory=dict)
+    folder: Path | None = None
 
     @cached_property
     def kept(self) -> list[Trial]:
@@ -125,6 +128,7 @@ def gather(study: Study) -> Material:
         state=state,
         space=space,
         notations={trial.number: study.notation(trial.number) for trial in kept},
+        folder=study.folder,
     )
 
 

@@ -8,7 +8,7 @@ evaluator gives the same values.
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from random import Random
@@ -54,6 +54,7 @@ def run(
     seconds: float | None = None,
     stop: Callable[[], bool] | None = None,
     on_event: OnEvent | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Ending:
     """Search until the budget is spent. Calling it again continues.
 
@@ -64,6 +65,8 @@ def run(
         seconds: How long it may be worked on in all, earlier sessions included.
         stop: Asked several times a second; True ends the search within seconds.
         on_event: Told what has happened.
+        options: Of the strategy, besides those the study was begun with: what came up later. They
+            must be the same when the search is continued.
 
     Returns:
         Why it ended: the number of ``trials``, ``seconds``, the strategy had nothing left to
@@ -72,7 +75,7 @@ def run(
     expected = max(0, trials - study.state.total) if trials else 0
     with study.coordinate(expected) as store:
         store.begin()
-        search = _Search(study, store, executor, on_event)
+        search = _Search(study, store, executor, on_event, options or {})
         ending: Ending | None = None
         try:
             executor.start(study)
@@ -92,11 +95,16 @@ class _Search:
     """What the loop knows between two turns."""
 
     def __init__(
-        self, study: Study, store: Store, executor: Executor, on_event: OnEvent | None
+        self,
+        study: Study,
+        store: Store,
+        executor: Executor,
+        on_event: OnEvent | None,
+        options: Mapping[str, Any],
     ) -> None:
         self.study, self.store, self.executor, self.on_event = study, store, executor, on_event
         self.space, self.window = study.space, study.rules.window
-        self.strategy = study.make_strategy()
+        self.strategy = study.make_strategy(**options)
         self.trials = store.trials()
         self.originals = store.originals()
         self.first: dict[tuple[str, int], int] = {}  # architecture and rung to its first trial

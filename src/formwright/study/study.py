@@ -237,9 +237,9 @@ class Study:
         """Where the files of a trial are."""
         return trial_folder(self.folder, number)
 
-    def make_strategy(self) -> Strategy:
-        """The strategy, knowing nothing yet."""
-        options = _options(self.options, self.rules)
+    def make_strategy(self, **more: Any) -> Strategy:
+        """The strategy, knowing nothing yet; with options that came up after the study began."""
+        options = _options({**self.options, **more}, self.rules)
         return make_strategy(self.strategy_name, self.space, self.objectives, self.seed, **options)
 
     @contextmanager

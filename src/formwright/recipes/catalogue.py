@@ -1,0 +1,68 @@
+"""The recipes by name. Each is a file beside this one with ``paper``, ``small`` and ``smoke``.
+
+What the three return has a ``name`` (``par-small``), a ``seed`` and a ``target``, and two methods:
+``begin`` opens or creates its study, ``conduct`` runs it to the end and may be called again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from formwright.cost import Target
+from formwright.errors import UnknownName
+from formwright.study import Ending, Study
+from formwright.study.loop import OnEvent
+
+# Name to the file and the variant of it.
+RECIPES: dict[str, tuple[str, str]] = {
+    "lts": ("lts", "gpt2"),
+    "lts-gpt2": ("lts", "gpt2"),
+    "lts-xl": ("lts", "xl"),
+}
+PRESETS = ("paper", "small", "smoke")
+
+
+class Recipe(Protocol):
+    """A published system with all its numbers."""
+
+    @property
+    def name(self) -> str:
+        """``lts-gpt2-small``: what ``resume`` finds it by."""
+
+    @property
+    def expected(self) -> int:
+        """Trials that its study will have."""
+
+    def begin(self, folder: Path, *, command: str, say: Callable[[str], None]) -> Study:
+        """Open its study, or create it."""
+
+    def conduct(
+        self,
+        study: Study,
+        *,
+        stop: Callable[[], bool] | None,
+        on_event: OnEvent | None,
+        say: Callable[[str], None],
+    ) -> Ending:
+        """Run it to the end, or until ``stop`` says so. Calling it again goes on."""
+
+
+def recipe(name: str, preset: str, *, seed: int = 0, target: Target | None = None) -> Recipe:
+    """The recipe called ``name`` with the numbers of a preset."""
+    if name not in RECIPES:
+        raise UnknownName("recipe", name, RECIPES)
+    if preset not in PRESETS:
+        raise UnknownName("preset", preset, PRESETS)
+    file, variant = RECIPES[name]
+    made: Any = getattr(import_module(f"formwright.recipes.{file}"), preset)(variant)
+    changes = {"seed": seed, **({"target": target} if target is not None else {})}
+    found: Recipe = replace(made, **changes)
+    return found
+
+
+def recipe_of(study: Study) -> Recipe:
+    """The recipe that a study was begun by."""
+    name, _, preset = str(study.meta["recipe"]).rpartition("-")
+    return recipe(name, preset, seed=study.seed)

@@ -1,0 +1,148 @@
+"""From a supernet to a verdict: what a one-shot search found, held against its rivals.
+
+A one-shot recipe keeps its supernet in the folder ``supernet`` of its study. What it finds becomes
+the first trials of the study, hand-designed members and random ones follow, and all of them are
+trained and measured in the same way. So the record, the front, the report and ``resume`` are those
+of any other search, and random search at equal cost stands beside every result.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from formwright.arch import Architecture, arch_id, notation
+from formwright.cost import Target, calibrate
+from formwright.errors import InputError
+from formwright.estimate import Counted, Estimator, Measured, Together, Training
+from formwright.estimate.training import known_task
+from formwright.execute import executor_for
+from formwright.recipes.conduct import Say, conclude, one_thread, target_of, with_baseline
+from formwright.space import Decisions, TreeSpace
+from formwright.study import Ending, Rules, Study, run
+from formwright.study.loop import OnEvent
+from formwright.study.outcome import Baseline, Outcome, write_outcome
+from formwright.train import TrainConfig
+from formwright.trial import Objective
+
+SUPERNET = "supernet"  # its folder inside the study's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """How architectures are compared once the supernet has spoken.
+
+    Args:
+        task: What they are trained on.
+        training: How, from new weights.
+        target: Where latency is measured; None counts FLOPs in its place.
+        random: Random members beside what was found.
+        seconds: Longest measurement of one of them.
+        workers: Processes.
+    """
+
+    task: str
+    training: TrainConfig
+    target: Target | None = None
+    random: int = 4
+    seconds: float = 0.6
+    workers: int = 1
+
+    def objectives(self) -> tuple[Objective, ...]:
+        """Quality by the task's metric first, cost second."""
+        task = known_task(self.task)
+        quality = Objective(task.metric, "max" if task.higher_is_better else "min")
+        return quality, Objective("flops" if self.target is None else "latency", "min")
+
+    def estimator(self, target: Target | None) -> Estimator:
+        """Counts, measurement on the calibrated target, training."""
+        parts: list[Estimator] = [Counted(target.new_tokens if target is not None else None)]
+        if target is not None:
+            parts.append(Measured(target, seconds=self.seconds, precision=0.03))
+        return Together(*parts, Training(self.task, self.training))
+
+
+def begin(
+    recipe: str,
+    folder: Path,
+    *,
+    space: TreeSpace,
+    judge: Judge,
+    baseline: tuple[str, Architecture],
+    seed: int = 0,
+    command: str = "",
+    say: Say = lambda text: None,
+) -> Study:
+    """Open the study of a one-shot recipe, or create it with its clock calibrated.
+
+    Args:
+        recipe: Name and preset, ``par-small``: what ``resume`` finds the recipe by.
+        folder: Where the study is, or is to be.
+        space: What the supernet holds.
+        judge: How members are compared.
+        baseline: The hand-designed rival, and what to call it.
+        seed: Of all chance.
+        command: What the user typed.
+        say: Told what goes on.
+    """
+    if (folder / "study.db").exists():
+        study = Study.open(folder)
+        if study.meta.get("recipe") != recipe or study.seed != seed:
+            raise InputError(f"{folder} holds another search; choose another --out.")
+        return study
+    name, arch = baseline
+    target = judge.target
+    if target is not None and not target.reference_ms:
+        say("calibrating the clock on this machine")
+        target = target if target.reference else target.replace(reference=notation(arch))
+        target = calibrate(target, seconds=2.0)
+    study = Study.create(
+        folder,
+        space=space,
+        objectives=judge.objectives(),
+        strategy="given",
+        options={"random": judge.random},
+        seed=seed,
+        rules=Rules.for_workers(judge.workers),
+        target=asdict(target) if target is not None else None,
+        recipe=recipe,
+        task=judge.task,
+        command=command,
+    )
+    write_outcome(folder, Outcome(Baseline(name, notation(arch), arch_id(arch), {})))
+    return study
+
+
+def verdict(
+    study: Study,
+    judge: Judge,
+    baseline: tuple[str, Architecture],
+    candidates: Sequence[tuple[str, Decisions]],
+    *,
+    stop: Callable[[], bool] | None = None,
+    on_event: OnEvent | None = None,
+    say: Say = lambda text: None,
+) -> tuple[Ending, Outcome]:
+    """Train and measure the baseline, the candidates and random members; say who won.
+
+    Args:
+        study: As ``begin`` gave it.
+        judge: How members are compared.
+        baseline: The hand-designed rival.
+        candidates: Note and decisions: what was found first, then what it is held against.
+        stop: Asked several times a second.
+        on_event: Told of every trial.
+        say: Told what goes on besides.
+    """
+    estimator = judge.estimator(target_of(study))
+    with one_thread():
+        outcome = with_baseline(study, *baseline, estimator, say=say)
+        ending = run(
+            study,
+            executor_for(estimator, judge.workers),
+            stop=stop,
+            on_event=on_event,
+            options={"candidates": candidates},
+        )
+        if ending != "stopped":
+            outcome = conclude(study, outcome)
+    return ending, outcome
