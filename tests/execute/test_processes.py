@@ -66,11 +66,14 @@ def test_workers_killed_at_random_leave_every_trial_recorded_once(tmp_path: Path
     made = study(tmp_path / "s", window=16)
     whole = study(tmp_path / "whole", window=16)
     search(whole, free, trials=100)
-    executor = Processes(Logged(tmp_path / "log", pause=0.02), 8, retries=20)
+    evaluate = Logged(tmp_path / "log", pause=0.02)
+    executor = Processes(evaluate, 8, retries=20)
     rng, over, kills = random.Random(0), threading.Event(), []
 
     def kill() -> None:
-        while not over.wait(rng.uniform(0.2, 0.8)):
+        while not over.wait(0.01):
+            if len(evaluate.lines()) < 10 * (len(kills) + 1):
+                continue
             busy = [hand.process.pid for hand in list(executor._hands) if hand.ready]
             if busy and (pid := rng.choice(busy)) is not None:
                 os.kill(pid, signal.SIGKILL)
@@ -88,7 +91,7 @@ def test_workers_killed_at_random_leave_every_trial_recorded_once(tmp_path: Path
     assert made.state.done == 100
     with made.coordinate() as store:
         assert store.database.intact() == "ok"
-    counted = Counter(Logged(tmp_path / "log").lines())
+    counted = Counter(evaluate.lines())
     lost = sum(event["what"] == "lost" for event in made.events)
     assert sum(counted.values()) - len(counted) <= lost <= len(kills)
 

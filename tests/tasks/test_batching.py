@@ -1,12 +1,22 @@
 """The order of training: a pure function of (seed, step), whole epochs, little padding."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formwright.tasks import Batch
-from formwright.tasks.batching import WASTE, BucketPlan, StreamPlan, draw, in_order, make_buckets
+from formwright.tasks.batching import (
+    WASTE,
+    BucketPlan,
+    ShuffledPlan,
+    StreamPlan,
+    draw,
+    in_order,
+    make_buckets,
+)
 
 
 def plan_of(lengths: np.ndarray, tokens: int, seed: int = 0) -> BucketPlan:
@@ -138,6 +148,34 @@ def test_a_stream_is_read_without_overlap_and_goes_on_where_it_stopped(
     assert plan.places(epoch * size)[1]
     # hardly more than one step's worth of text is left out
     assert len(seen) > symbols - 1 - plan.length * (plan.lanes + 1) or size == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 3000), st.integers(1, 64), st.integers(1, 500), st.integers(0, 5))
+def test_without_memory_the_same_segments_come_in_an_order_of_chance(
+    symbols: int, length: int, tokens: int, epoch: int
+) -> None:
+    def make(starts: np.ndarray, length: int, fresh: bool) -> Batch:
+        raise AssertionError("not needed")
+
+    plan = ShuffledPlan(symbols, length, tokens, 3, make)
+    size = plan.steps_per_epoch
+    steps = range(epoch * size, (epoch + 1) * size)
+    read = {step: plan.places(step)[0].tolist() for step in steps}
+    starts = sorted(start for row in read.values() for start in row)
+    assert len(starts) == size * plan.lanes
+    assert all(b - a == plan.length for a, b in itertools.pairwise(starts))
+    assert starts[-1] + plan.length <= symbols - 1
+    again = ShuffledPlan(symbols, length, tokens, 3, make)
+    assert {step: again.places(step)[0].tolist() for step in reversed(steps)} == read
+
+
+def test_the_first_steps_see_text_from_all_over() -> None:
+    plan = ShuffledPlan(1_000_001, 100, 400, 0, lambda *_: pytest.fail("not needed"))
+    first = np.concatenate([plan.places(step)[0] for step in range(50)])
+    tenths = np.bincount(first // 100_000, minlength=10)
+    assert (tenths >= 8).all()
+    assert (tenths <= 35).all()
 
 
 def test_random_numbers_follow_from_their_path() -> None:

@@ -214,7 +214,7 @@ def test_a_limit_measures_on_a_part_spread_over_all_lengths() -> None:
 
 def test_targets_are_the_text_shifted_by_one_and_streams_go_on(data: Path) -> None:
     task = load("lm:{}/book.txt?length=16", data)
-    plan = task.plan(batch_tokens=64, seed=3)
+    plan = task.plan(batch_tokens=64, seed=3, memory=16)
     before: Batch | None = None
     fresh = 0
     for step in range(plan.steps_per_epoch):

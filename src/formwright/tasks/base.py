@@ -80,8 +80,12 @@ class Task(ABC):
     higher_is_better: bool = True
 
     @abstractmethod
-    def plan(self, *, batch_tokens: int, seed: int) -> Plan:
-        """The order of training, in batches of about ``batch_tokens`` positions."""
+    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+        """The order of training, in batches of about ``batch_tokens`` positions.
+
+        ``memory``: tokens a language model remembers from batch to batch. With any, each batch
+        goes on where the one before stopped; without, segments come in an order of chance.
+        """
 
     @abstractmethod
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:

@@ -152,3 +152,23 @@ class StreamPlan(Plan):
     def batch(self, step: int) -> Batch:
         starts, fresh = self.places(step)
         return self.make(starts, self.length, fresh)
+
+
+class ShuffledPlan(StreamPlan):
+    """The same segments in an order of chance, for models that remember nothing between them.
+
+    A few hundred steps then see all of a text, not a few pages of it: on source code the loss
+    after 180 steps differed by a whole bit from seed to seed when lanes were read through.
+    """
+
+    _epoch: tuple[int, np.ndarray] = (-1, np.empty(0, np.int64))
+
+    def places(self, step: int) -> tuple[np.ndarray, bool]:
+        """Where each row begins to read; the text is always fresh."""
+        epoch, turn = divmod(step, self.steps_per_epoch)
+        if self._epoch[0] != epoch:  # remembered only to save time
+            random = draw(self.seed, epoch)
+            shift = int(random.integers(self.slack + 1))
+            order = random.permutation(self.steps_per_epoch * self.lanes)
+            self._epoch = (epoch, shift + order * self.length)
+        return self._epoch[1][turn * self.lanes : (turn + 1) * self.lanes], True

@@ -113,7 +113,7 @@ class ExampleTask(Task):
 
     # --- batches ------------------------------------------------------------------------
 
-    def plan(self, *, batch_tokens: int, seed: int) -> Plan:
+    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
         data = self.split("train")
         budget = self.check_budget(batch_tokens)
         return BucketPlan(data.lengths, budget, seed, partial(self.collate, data))

@@ -20,7 +20,7 @@ from formwright.model import Model
 from formwright.ops.past import Past
 from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Plan, Task, device_of, missing_split
-from formwright.tasks.batching import BucketPlan, StreamPlan, draw
+from formwright.tasks.batching import BucketPlan, ShuffledPlan, StreamPlan, draw
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.files import (
     Sources,
@@ -161,7 +161,7 @@ class StreamTask(Task):
 class LanguageTask(StreamTask):
     """The next symbol."""
 
-    def plan(self, *, batch_tokens: int, seed: int) -> Plan:
+    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
         stream = self.stream("train")
         budget = self.check_budget(batch_tokens)
 
@@ -170,7 +170,8 @@ class LanguageTask(StreamTask):
             tokens, targets = torch.from_numpy(window[:, :-1]), torch.from_numpy(window[:, 1:])
             return Batch({"tokens": tokens}, targets, tokens.numel(), tokens.numel(), 0.0, fresh)
 
-        return StreamPlan(len(stream), self.length, budget, seed, make)
+        plan = StreamPlan if memory else ShuffledPlan
+        return plan(len(stream), self.length, budget, seed, make)
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
         """Segments are cut at the same places whatever the size of a batch.
@@ -217,7 +218,7 @@ class MaskedTask(StreamTask):
         self.length = min(self.length, *(len(stream) for stream in self.streams.values()))
         return Frame(self.tokenizer.vocab, self.length, MaskedLM())
 
-    def plan(self, *, batch_tokens: int, seed: int) -> Plan:
+    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
         stream = self.stream("train")
         lengths = np.full((len(stream) // self.length, 1), self.length)
 

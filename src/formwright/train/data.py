@@ -33,8 +33,8 @@ class Task(Protocol):
     metric: str
     higher_is_better: bool
 
-    def plan(self, *, batch_tokens: int, seed: int) -> Plan:
-        """The order of the training data."""
+    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+        """The order of the training data; with ``memory``, text goes on from batch to batch."""
 
     def loss(self, model: Model, batch: Any, past: Past | None = None) -> Tensor:
         """The mean loss of a batch."""

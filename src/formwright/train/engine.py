@@ -29,7 +29,9 @@ class Engine:
     ) -> None:
         self.model, self.task, self.config = model, task, config
         self.device, self.world = device, world
-        self.plan = task.plan(batch_tokens=config.batch_tokens, seed=config.seed)
+        self.plan = task.plan(
+            batch_tokens=config.batch_tokens, seed=config.seed, memory=config.memory
+        )
         self.past = Past(config.memory) if config.memory else None
         self.sharded = config.shard and world.size > 1
         self.loss = spread(_Loss(model, task), world, shard=config.shard)

@@ -105,7 +105,9 @@ class _Loop:
 
     def run(self, stop: Callable[[SupernetSearch], bool] | None) -> SearchResult:
         search, train = self.search, self.search.train
-        plan = search.task.plan(batch_tokens=train.batch_tokens, seed=train.seed)
+        plan = search.task.plan(
+            batch_tokens=train.batch_tokens, seed=train.seed, memory=train.memory
+        )
         while not self.over():
             step, chosen = search.number, search.chosen
             weights, choices = search.config.teaches(step)
