@@ -185,7 +185,7 @@ def _forty(rows: Array, values: Array, splits: int, *, by_design: bool) -> float
 
 
 def measured_here(
-    work: Path, runtime: str, check: int, samples: int, passes: int
+    work: Path, runtime: str, check: int, samples: int, *, passes: int, seconds: float
 ) -> dict[str, Any]:
     """Members of lts-gpt2 at random, to check on and to learn from, and the table's layers."""
     space = named_space("lts-gpt2")
@@ -202,8 +202,10 @@ def measured_here(
             print(f"{runtime}: {event['done']} of {event['total']}", flush=True)
 
     out = work / f"{runtime}.json"
-    profile = profile_space(space, target, out, plan=plan, passes=passes, on_event=said)
-    seconds = time.perf_counter() - start
+    profile = profile_space(
+        space, target, out, plan=plan, passes=passes, seconds=seconds, on_event=said
+    )
+    took = time.perf_counter() - start
     archs = list(members[0])
     profile.latency_many(archs)
     begin = time.process_time()
@@ -214,7 +216,8 @@ def measured_here(
         "samples": profile.predictor.samples,
         "table_entries": len(profile.table.entries) if profile.table else 0,
         "median_interval_of_a_measurement": float(np.median(widths)),
-        "seconds_of_this_run": seconds,
+        "seconds_of_a_measurement": seconds,
+        "seconds_of_this_run": took,
         "milliseconds_per_prediction": 1e3 * each,
         "check": {name: found.__dict__ for name, found in profile.check.items()},
         "measured_again": retest(work / f"{runtime}.json.journal", archs),
@@ -244,6 +247,7 @@ def main() -> None:
     parser.add_argument("--check", type=int, default=60)
     parser.add_argument("--samples", type=int, default=120)
     parser.add_argument("--passes", type=int, default=1, help="measure all so often")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of one measurement")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--only-measured", action="store_true")
     args = parser.parse_args()
@@ -254,7 +258,12 @@ def main() -> None:
     for runtime in args.runtimes if args.work else ():
         args.work.mkdir(parents=True, exist_ok=True)
         results.setdefault("lts_gpt2", {})[runtime] = measured_here(
-            args.work, runtime, args.check, args.samples, args.passes
+            args.work,
+            runtime,
+            args.check,
+            args.samples,
+            passes=args.passes,
+            seconds=args.seconds,
         )
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))
