@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.report.material import done, hostile, material, studied
+from tests.report.oneshot import priced, pruned
 from tests.report.test_page import SHAPES
 
 from formwright.report import gather, page_html
@@ -203,3 +204,28 @@ def test_hostile_words_do_nothing(browser: Any, tmp_path: Path) -> None:
     page.wait_for_timeout(200)
     assert page.url == file.as_uri()
     assert seen.quiet()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("wide", [1280, 390])
+def test_sections_of_one_shot_searches_fit_screens_and_are_quiet(
+    browser: Any, tmp_path: Path, scheme: str, wide: int
+) -> None:
+    wanted = ({"selected", "shares", "gates"}, {"selected", "pruning"})
+    for number, found in enumerate((priced(tmp_path / "a"), pruned(tmp_path / "b"))):
+        file = tmp_path / f"page{number}.html"
+        file.write_text(page_html(found), encoding="utf-8")
+        viewport = {"width": wide, "height": 900}
+        seen = opened(browser, file, viewport=viewport, color_scheme=scheme)
+        page = seen.page
+        assert page.evaluate("document.documentElement.scrollWidth") <= wide
+        for name in wanted[number]:
+            assert page.locator(f"#{name}").is_visible()
+            for svg in page.locator(f"#{name} svg.chart:visible").all():
+                box = svg.bounding_box()
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= wide
+        for image in page.locator("#selected img").all():
+            assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
+        assert seen.quiet()
+        page.context.close()

@@ -28,6 +28,8 @@ BUILT_IN = {
     "planted-far?train=200": Frame(5, 32, Classify(4)),
     "planted-near?train=200": Frame(5, 32, Classify(4)),
     "planted-tag?train=200": Frame(5, 32, Tag(4)),
+    "planted-mirror?train=200": Frame(5, 32, Tag(4)),
+    "planted-sofar?train=200": Frame(5, 32, Tag(4)),
 }
 FROM_FILES = {
     "lm:{}/book.txt?length=32": LanguageModel(),
@@ -345,6 +347,13 @@ def test_planted_secrets_are_where_they_should_be() -> None:
     assert (found[:, 1:] == (tokens[:, 1:] + tokens[:, :-1]) % 4).all()
     with pytest.raises(InputError, match="length above 40"):
         load_task("planted-far?offset=40")
+    mirror: Any = load_task("planted-mirror").split("valid")
+    assert mirror.targets[3].tolist() == mirror.columns["tokens"][3].tolist()[::-1]
+    past: Any = load_task("planted-sofar").split("valid")
+    tokens = past.columns["tokens"][3].tolist()
+    for place, tag in enumerate(past.targets[3].tolist()):
+        seen = tokens[: place + 1]
+        assert tag == min(seen, key=lambda token: (-seen.count(token), token))
 
 
 def test_long_rows_are_cut_and_the_description_says_so(data: Path) -> None:

@@ -17,9 +17,23 @@ from formwright.study.loop import OnEvent
 
 # Name to the file and the variant of it.
 RECIPES: dict[str, tuple[str, str]] = {
+    "dartformer": ("dartformer", "best"),
+    "dartformer-layers": ("dartformer", "layers"),
+    "dartformer-oneshot": ("dartformer", "oneshot"),
+    "dartformer-prune": ("dartformer", "prune"),
+    "fft": ("fft", "bert"),
+    "fft-do": ("fft", "bert-do"),
+    "fft-mini": ("fft", "mini"),
+    "fft-mini-do": ("fft", "mini-do"),
+    "fft-mini-sdo": ("fft", "mini-sdo"),
+    "fft-sdo": ("fft", "bert-sdo"),
     "lts": ("lts", "gpt2"),
     "lts-gpt2": ("lts", "gpt2"),
     "lts-xl": ("lts", "xl"),
+    "par": ("par", "xl"),
+    "par-xl": ("par", "xl"),
+    "par-fast": ("par", "fast"),
+    "par-bert": ("par", "bert"),
 }
 PRESETS = ("paper", "small", "smoke")
 

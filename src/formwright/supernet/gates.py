@@ -5,13 +5,14 @@ for plain numbers and for tensors without gradient; an option whose gate is lear
 0, because its gradient needs the result, unless the policy writes a plain 0.0 in its place.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from formwright.errors import InputError, SpecError
+from formwright.ops.base import Context
 from formwright.space.choice import Value
 from formwright.space.part import Decisions
 
@@ -109,6 +110,7 @@ class GateHolder:
     def __init__(self, slots: Mapping[str, Slot]) -> None:
         self.slots = slots
         self.checkpoint = False  # whether to compute options again in the backward pass
+        self.memory: Callable[[nn.Module, Tensor, Context], Tensor] | None = None
         self.current = Gates()
         self.sizes: dict[str, Value] = {}
         self.totals: Mapping[str, float] = {}

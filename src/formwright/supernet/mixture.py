@@ -57,6 +57,8 @@ class _Options(Operator):
 
     def run(self, option: nn.Module, x: Tensor, ctx: Context) -> Tensor:
         """One option; where so wished, it is computed again for its gradient."""
+        if self.holder.memory is not None:
+            return self.holder.memory(option, x, ctx)
         if not (self.holder.checkpoint and self.training) or ctx.past is not None:
             return option(x, ctx)
         # A table made inside would be missing when the option is run again: each run makes its own.

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from formwright.arch.layer import Layer
 from formwright.arch.site import Site
 from formwright.errors import SpecError
 from formwright.model import Model, build
 from formwright.model.init import initialise
+from formwright.ops.base import Context
 from formwright.space.choice import Value
 from formwright.space.part import Decisions
 from formwright.space.tree import TreeSpace
@@ -93,6 +94,26 @@ class Supernet(Model):
             yield self
         finally:
             self.holder.set(before)
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Inside a ``with`` block, an option that is given the input it had last is not run again.
+
+        To look at one batch under many gates, without gradients: nothing else may change between.
+        """
+        known: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+
+        def recall(option: nn.Module, x: Tensor, ctx: Context) -> Tensor:
+            before = known.get(option)
+            if before is None or not torch.equal(before[0], x):
+                before = known[option] = (x, option(x, ctx))
+            return before[1]
+
+        self.holder.memory = recall
+        try:
+            yield
+        finally:
+            self.holder.memory = None
 
     # --- taking members out -------------------------------------------------------------
 

@@ -3,9 +3,14 @@
 ``planted-far``: the class is the token at a fixed far place; only long range reaches it.
 ``planted-near``: the class is the most frequent of the first tokens; a short range is enough.
 ``planted-tag``: a token's tag is the sum of it and the one before it, modulo the tags.
+``planted-mirror``: a token's tag is the token as far from the end as it is from the beginning; only
+what knows pairs of positions finds it where the model is told no positions.
+``planted-sofar``: a token's tag is the most frequent token up to it; easiest for what sees the past
+alone where the model is told no positions.
 All read the answer off the first vector (or off each), so pooling does not give the secret away.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,15 +63,31 @@ def near(name: str, options: PlantedOptions) -> Task:
 def tags(name: str, options: PlantedOptions) -> Task:
     """Tag i is (token i + token i-1) modulo the number of symbols; token -1 is 0."""
     _check(options, 0)
-    splits = {}
-    for split in _SEEDS:
-        tokens = _tokens(options, split)
+
+    def sums(tokens: np.ndarray) -> np.ndarray:
         before = np.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
-        found = (tokens + before) % options.symbols
-        splits[split] = Split({"tokens": _rows(tokens + 1)}, _rows(found + 1))
-    frame = Frame(options.symbols + 1, options.length, Tag(options.symbols))
-    names = [str(symbol) for symbol in range(options.symbols)]
-    return Tagging(name, frame, "accuracy", splits, _about(), names)
+        return (tokens + before) % options.symbols
+
+    return _tags(name, options, sums)
+
+
+@task("planted-mirror", "each tag is the token at the mirrored place", PlantedOptions)
+def mirror(name: str, options: PlantedOptions) -> Task:
+    """Tag i is the token as far from the end as i is from the beginning."""
+    _check(options, 0)
+    return _tags(name, options, lambda tokens: tokens[:, ::-1])
+
+
+@task("planted-sofar", "each tag is the most frequent token so far", PlantedOptions)
+def so_far(name: str, options: PlantedOptions) -> Task:
+    """Tag i is the most frequent of tokens 0 to i; the smallest one of equals."""
+    _check(options, 0)
+
+    def commonest(tokens: np.ndarray) -> np.ndarray:
+        counts = [(tokens == s).cumsum(axis=1) for s in range(options.symbols)]
+        return np.stack(counts, axis=2).argmax(axis=2)
+
+    return _tags(name, options, commonest)
 
 
 def _classes(name: str, options: PlantedOptions, label: object) -> Task:
@@ -78,6 +99,16 @@ def _classes(name: str, options: PlantedOptions, label: object) -> Task:
     frame = Frame(options.symbols + 1, options.length, Classify(options.symbols, pool="first"))
     names = [str(symbol) for symbol in range(options.symbols)]
     return Classification(name, frame, "accuracy", splits, _about(), names)
+
+
+def _tags(name: str, options: PlantedOptions, label: Callable[[np.ndarray], np.ndarray]) -> Task:
+    splits = {}
+    for split in _SEEDS:
+        tokens = _tokens(options, split)
+        splits[split] = Split({"tokens": _rows(tokens + 1)}, _rows(label(tokens) + 1))
+    frame = Frame(options.symbols + 1, options.length, Tag(options.symbols))
+    names = [str(symbol) for symbol in range(options.symbols)]
+    return Tagging(name, frame, "accuracy", splits, _about(), names)
 
 
 def _tokens(options: PlantedOptions, split: str) -> np.ndarray:

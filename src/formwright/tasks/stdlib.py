@@ -13,10 +13,10 @@ from pathlib import Path
 
 from formwright.errors import InputError
 from formwright.tasks.base import Task
-from formwright.tasks.cache import cached
-from formwright.tasks.lm import LanguageTask, encode_streams
+from formwright.tasks.cache import Stored, cached
+from formwright.tasks.lm import LanguageTask, MaskedTask, encode_streams
 from formwright.tasks.registry import Options, task
-from formwright.tasks.text import Bytes, restore
+from formwright.tasks.text import Bytes, Tokenizer, restore
 
 _LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}
 _LEFT_OUT |= {"__pycache__", "ensurepip", "pydoc_data"}
@@ -34,15 +34,24 @@ class StdlibOptions(Options):
 @task("stdlib", "the next byte of the Python standard library's source", StdlibOptions)
 def stdlib(name: str, options: StdlibOptions) -> Task:
     """The standard library as text."""
+    return LanguageTask(name, options.length, *_library(options, ()))
+
+
+@task("stdlib-masked", "hidden bytes of the Python standard library's source", StdlibOptions)
+def masked(name: str, options: StdlibOptions) -> Task:
+    """The same text for encoders, which see both sides of what they guess."""
+    return MaskedTask(name, options.length, *_library(options, ("mask",)))
+
+
+def _library(options: StdlibOptions, specials: tuple[str, ...]) -> tuple[Stored, Tokenizer, str]:
     parts = library_parts(Path(sysconfig.get_paths()["stdlib"]), options)
     digests = {split: hashlib.sha256(part).hexdigest() for split, part in parts.items()}
     version = ".".join(map(str, sys.version_info[:3]))
+    settings = {"version": 1, **digests, **({"specials": specials} if specials else {})}
     notes = (f"Python {version}",)
-    stored = cached(
-        "stdlib", {"version": 1, **digests}, lambda: encode_streams(parts, Bytes(()), notes)
-    )
+    stored = cached("stdlib", settings, lambda: encode_streams(parts, Bytes(specials), notes))
     words = "by the name of each file: 90 % training, valid and test cut to a fixed size"
-    return LanguageTask(name, options.length, stored, restore(stored.meta["tokenizer"]), words)
+    return stored, restore(stored.meta["tokenizer"]), words
 
 
 def library_parts(folder: Path, options: StdlibOptions) -> dict[str, bytes]:

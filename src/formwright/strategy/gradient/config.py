@@ -13,12 +13,16 @@ class SearchConfig:
     Each step reads one batch. In the first ``warmup`` steps only weights learn. After that every
     ``every``-th batch goes to the architecture and the others to the weights (PAR: 5, a fifth);
     0 leaves the architecture alone. With ``joint`` each batch teaches both (Finding Fast
-    Transformers).
+    Transformers), or with ``pause`` only the first of so many and one more: gates change slowly,
+    and their gradient may cost as much as that of the weights. Where an update takes several
+    draws, with ``share`` each reads its share of the batch, so that many cost as much as one.
     """
 
     warmup: int = 0
     every: int = 5
     joint: bool = False
+    pause: int = 0  # joint: batches that teach only weights, after each that teaches both
+    share: bool = False  # draws of one update read parts of the batch instead of all of it
     lr: float = 1e-2  # of the architecture
     optimiser: Literal["adam", "sgd"] | None = None  # None: the one that suits the policy
     weight_decay: float = 0.0
@@ -26,7 +30,7 @@ class SearchConfig:
     stable: int = 0  # stop after so many architecture updates that changed no choice; 0: never
 
     def __post_init__(self) -> None:
-        for name in ("warmup", "every", "stable"):
+        for name in ("warmup", "every", "pause", "stable"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name}={getattr(self, name)} must be at least 0.")
         if self.lr <= 0:
@@ -37,7 +41,7 @@ class SearchConfig:
         if step < self.warmup:
             return True, False
         if self.joint:
-            return True, True
+            return True, (step - self.warmup) % (self.pause + 1) == 0
         turn = self.every > 0 and (step - self.warmup) % self.every == self.every - 1
         return not turn, turn
 

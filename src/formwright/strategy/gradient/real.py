@@ -5,10 +5,12 @@ optimisation (DO): loss + price * sum |w| cost.
 Differs from the paper: the price is taken in a proximal step (soft threshold) after each update,
 because gradients of |w| alone never bring it to 0. The numbers move by plain gradient descent: an
 adaptive optimiser makes every gradient as long as any other, so that no price outweighs a small
-one.
+one. With ``adaptive`` gradient and price are divided by the same number, the usual size of either:
+a gate still ends at 0 where its price outweighs its gradient, but one that does nothing gets there
+in 1 / rate updates, and one with a large gradient does not overshoot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,8 @@ from torch import Tensor, nn
 from formwright.space.choice import Value
 from formwright.strategy.gradient.policy import GatePolicy, Prices
 from formwright.supernet import Gate, Gates, Slot, Supernet
+
+_MEMORY = 0.9  # share of the past in the mean square of a gradient
 
 
 class RealPolicy(GatePolicy):
@@ -25,6 +29,7 @@ class RealPolicy(GatePolicy):
         supernet: Whose gates they are.
         start: First value by decision name; otherwise 1 for blocks and layers that may be left
             out, equal shares for one of several, and the first value of a number.
+        adaptive: Whether gradients and prices are brought to a common size.
         revive: Whether an option that fell to 0 is still run, so that it may come back.
         sizes: See ``GatePolicy``. Sizes that are not given have a number for each slice.
         prices: What each option costs; 1 for each where none are given.
@@ -39,17 +44,22 @@ class RealPolicy(GatePolicy):
         supernet: Supernet,
         *,
         start: Mapping[str, float] | None = None,
+        adaptive: bool = False,
         revive: bool = False,
         sizes: Mapping[str, Value] | None = None,
         prices: Prices | None = None,
         price: float = 0.0,
     ) -> None:
         super().__init__(supernet, sizes=sizes, prices=prices, price=price)
-        self.revive = revive
+        self.revive, self.adaptive = revive, adaptive
         first = torch.ones(self.options)
         for name, slot in self.slots.items():
             first[self.where[name]] = _first(slot, (start or {}).get(name))
         self.weight = nn.Parameter(first)  # of a pair only the second number is used
+        self.register_buffer("square", torch.zeros(self.options))  # mean square of the gradient
+        self.register_buffer("seen", torch.zeros((), dtype=torch.long))
+        self.square: Tensor
+        self.seen: Tensor
 
     def gates(self, step: int, rng: torch.Generator) -> Gates:
         rows = {slot.name: self._row(slot) for slot in self.gated}
@@ -78,11 +88,28 @@ class RealPolicy(GatePolicy):
         """Nothing to differentiate: the price is taken by ``settle``."""
         return None
 
+    def learn(self, losses: Sequence[Tensor], gates: Sequence[Gates]) -> None:
+        super().learn(losses, gates)
+        if self.adaptive and self.weight.grad is not None:
+            self.square.lerp_(self.weight.grad.detach().square(), 1 - _MEMORY)
+            self.seen += 1
+            self.weight.grad /= self._size()
+
+    def _size(self) -> Tensor:
+        """What a gradient and a price are divided by."""
+        usual = (self.square / (1 - _MEMORY ** self.seen.clamp(min=1))).sqrt()
+        return usual + self._priced() + 1e-12
+
+    def _priced(self) -> Tensor:
+        costs = torch.ones(self.options) if self.costs is None else self.costs
+        return (self.price * costs).to(self.weight)
+
     @torch.no_grad()
     def settle(self, rate: float) -> None:
         """The proximal step: every number moves towards 0 by rate times price, and stops there."""
-        costs = torch.ones(self.options) if self.costs is None else self.costs
-        step = (rate * self.price * costs).to(self.weight)
+        step = rate * self._priced()
+        if self.adaptive:
+            step = step / self._size()
         self.weight.copy_(self.weight.sign() * (self.weight.abs() - step).clamp(min=0))
         for slot in self.gated:
             if _is_pair(slot):  # a share of one and of the other

@@ -6,12 +6,14 @@ does what it would have done.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from formwright.arch import Architecture
+from formwright.errors import InputError
 from formwright.ops.past import Past
 from formwright.space.part import Decisions
 from formwright.strategy.gradient.base import GradientStrategy
@@ -41,6 +43,8 @@ class SupernetSearch(GradientStrategy):
     ) -> None:
         self.supernet, self.policy, self.task = supernet, policy, task
         self.train, self.config = train, config or SearchConfig()
+        if self.config.share and train.memory:
+            raise InputError("Draws cannot share a batch of text that goes on from the last one.")
         self.optimiser = make_optimiser(supernet, train)
         self.chooser = _chooser(policy, self.config)
         self.number = 0  # steps taken
@@ -103,12 +107,15 @@ class SupernetSearch(GradientStrategy):
 
     def _learn(self, batch: Batch) -> float:
         """Losses under one or several draws of the gates, and what they teach."""
-        gates = [self._gates(number) for number in range(self.policy.samples)]
+        pieces = [batch] * self.policy.samples
+        if self.config.share:
+            pieces = dealt(batch, self.policy.samples)
+        gates = [self._gates(number) for number in range(len(pieces))]
         before = self.past
         losses = []
-        for drawn in gates:
+        for piece, drawn in zip(pieces, gates, strict=True):
             self.past = before.copy() if before is not None else None
-            losses.append(self._loss(batch, drawn))
+            losses.append(self._loss(piece, drawn))
         self.policy.learn(losses, gates)
         return float(torch.stack([loss.detach() for loss in losses]).mean())
 
@@ -184,6 +191,21 @@ def _chooser(policy: GatePolicy, config: SearchConfig) -> torch.optim.Optimizer 
     return torch.optim.Adam(
         numbers, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay
     )
+
+
+def dealt(batch: Any, parts: int) -> list[Any]:
+    """A batch of examples dealt out to at most ``parts`` smaller ones, none of them empty."""
+    rows = len(batch.targets)
+    counted = batch.targets.dim() > 1 and batch.count != rows  # every scored token, not every row
+    found = []
+    for number in range(min(parts, rows)):
+        inputs = {name: x[number::parts] for name, x in batch.inputs.items()}
+        targets = batch.targets[number::parts]
+        count = int((targets >= 0).sum()) if counted else len(targets)
+        if count:
+            own = None if batch.rows is None else batch.rows[number::parts]
+            found.append(replace(batch, inputs=inputs, targets=targets, count=count, rows=own))
+    return found
 
 
 def _load(optimiser: torch.optim.Optimizer, saved: Checkpoint, name: str) -> None:

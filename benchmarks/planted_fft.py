@@ -1,0 +1,130 @@
+"""Planted truth for Finding Fast Transformers: components that compute nothing must go.
+
+    python benchmarks/planted_fft.py [--seeds 10] [--out FILE]
+
+A network of two layers is drawn with large weights, and some of its heads and feed-forward slices,
+half of each by the seed, are frozen at zero. Random texts are tagged by that network itself, so
+that all its other components are of use. Both searches begin at it. A seed counts when a search
+drops all that is frozen and nothing else. One thread. A file that exists is continued.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+
+from formwright.arch.frame import Frame, Tag
+from formwright.files import write_atomically
+from formwright.recipes.fft import small
+from formwright.recipes.fft_search import Method, counted, shares_of_time
+from formwright.recipes.fft_space import Cut, prices
+from formwright.recipes.fft_weights import weights_of_part
+from formwright.strategy.gradient import search_supernet
+from formwright.supernet import Supernet
+from formwright.tasks.cache import Ragged
+from formwright.tasks.examples import About, Split
+from formwright.tasks.tag import Tagging
+from formwright.train import TrainConfig
+
+RESULTS = Path(__file__).parent / "results" / "planted-fft.json"
+SYMBOLS, LENGTH, TAGS = 20, 12, 8
+FRAME = Frame(SYMBOLS + 1, LENGTH, Tag(TAGS))
+CUT = Cut(layers=2, width=32, heads=2, inner=64, head_parts=2, inner_parts=4)
+PARTS = [
+    f"{kind}{layer}.{part}"
+    for layer in range(CUT.layers)
+    for kind, parts in (("head", CUT.head_parts), ("slice", CUT.inner_parts))
+    for part in range(parts)
+]
+TRAINING = TrainConfig(batch_tokens=768, lr=3e-4, warmup=0, schedule="constant", log_every=10_000)
+PRICES, STEPS = {"do": 0.2, "sdo": 1.0}, {"do": 240, "sdo": 480}
+
+
+def planted(seed: int) -> tuple[Supernet, list[str], Tagging]:
+    """A supernet with some components at zero for good, and texts that it tags itself."""
+    rng, chance = Random(seed), torch.Generator().manual_seed(seed)
+    dead = []
+    for layer in range(CUT.layers):
+        dead.append(f"head{layer}.{rng.randrange(CUT.head_parts)}")
+        dead += [f"slice{layer}.{i}" for i in rng.sample(range(CUT.inner_parts), 2)]
+    supernet = Supernet(CUT.components(FRAME), seed=seed)
+    for weight in supernet.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=1.5 / weight.shape[1] ** 0.5, generator=chance)
+    for name in dead:
+        for weight in weights_of_part(supernet, name):
+            torch.nn.init.zeros_(weight.requires_grad_(False))
+    method = method_of("do")
+    gates = method.policy(supernet, {}, 0.0).best_gates()  # every gate as in the whole network
+    splits = {}
+    for split, count in (("train", 4000), ("valid", 500), ("test", 500)):
+        tokens = torch.randint(1, SYMBOLS + 1, (count, LENGTH), generator=chance)
+        with torch.no_grad(), supernet.eval().gated(gates):
+            tags = supernet(tokens).argmax(dim=-1)
+        splits[split] = Split({"tokens": rows(tokens)}, rows(tags + 1))
+    about = About(tokenizer="symbols", split="generated")
+    labels = [str(tag) for tag in range(TAGS)]
+    return supernet, sorted(dead), Tagging("planted", FRAME, "accuracy", splits, about, labels)
+
+
+def rows(matrix: torch.Tensor) -> Ragged:
+    """Texts of equal length."""
+    count, length = matrix.shape
+    return Ragged(matrix.flatten().numpy(), np.arange(count + 1) * length)
+
+
+def method_of(kind: str) -> Method:
+    """A search as the small preset has it."""
+    (method,) = small(f"mini-{kind}").methods
+    return method
+
+
+def dropped(kind: str, seed: int) -> dict[str, Any]:
+    """What a search drops."""
+    began = time.perf_counter()
+    supernet, dead, task = planted(seed)
+    method = method_of(kind)
+    costs = prices(CUT, shares_of_time(CUT, FRAME, counted(LENGTH)))
+    policy = method.policy(supernet, costs, PRICES[kind])
+    config = TRAINING.replace(seed=seed, steps=STEPS[kind])
+    search_supernet(supernet, policy, task, config, method.choices)
+    gates = policy.best_gates()
+    gone = sorted(name for name in PARTS if float(gates.row(name)[1]) == 0)
+    with supernet.gated(gates):
+        scores = task.score(supernet, "valid", batch_tokens=4096)
+    return {
+        "seed": seed,
+        "frozen": dead,
+        "dropped": gone,
+        "right": gone == dead,
+        "accuracy": scores["accuracy"],
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def main() -> None:
+    """Run what is missing, and say how often the planted components were found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    results: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
+    for kind in PRICES:
+        rows = results.setdefault(kind, {"price": PRICES[kind], "runs": []})["runs"]
+        for seed in range(len(rows), args.seeds):
+            rows.append(dropped(kind, seed))
+            print(kind, rows[-1], flush=True)
+            results[kind]["right"] = sum(row["right"] for row in rows)
+            args.out.parent.mkdir(exist_ok=True)
+            write_atomically(args.out, json.dumps(results, indent=1).encode())
+        print(f"{kind}: {results[kind]['right']} of {len(rows)} seeds")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,387 @@
+"""Searching among blocks side by side: train, mask, drop, train on, in stages on record.
+
+Paper: DARTFormer, Brown et al. 2022, https://arxiv.org/abs/2210.00641, algorithms 1 to 3. What the
+three do between two trainings is the same: score the live blocks of one decision by masking each,
+then keep the best few at once, or drop the worst one and go on.
+
+``stages.jsonl`` in the folder of the search has one line per stage:
+
+    stage     its number; the last line stands for what is left, and has no scores
+    alive     decision to the options that were live when the stage was scored
+    scores    decision to {option: what is lost without it}; only of the decision looked at
+    words     what was seen and done, for people
+    errors    as scores: the standard error of each
+    accuracy  with all live blocks on
+    step      training steps before it
+    dropped   [decision, options] that end with this stage
+    certain   whether what was kept leads what was dropped by more than noise
+
+The training is one run of ``search_supernet`` that pauses where a stage is scored; which blocks are
+live at a step follows from the lines alone, so that a search killed anywhere goes on as if it had
+not been.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from formwright.files import write_atomically
+from formwright.recipes.masking import Rightness, Scores, rightness
+from formwright.strategy.gradient import (
+    SearchConfig,
+    SupernetSearch,
+    UniformPolicy,
+    search_supernet,
+)
+from formwright.supernet import Gates, Supernet
+from formwright.tasks.base import Task
+from formwright.train import TrainConfig
+from formwright.train.checkpoint import read_latest
+
+STAGES = "stages.jsonl"
+_KEPT = 2**29  # bytes of blocks' answers that may be kept while blocks are masked
+Alive = Mapping[str, tuple[int, ...]]  # decision to its live options
+Mask = tuple[str, int] | None  # a decision and the option that is left out; None leaves none out
+Say = Callable[[str], None]
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How blocks are chosen.
+
+    Args:
+        keep: Blocks of each decision that are left at the end.
+        at_once: Keep the best after one look; otherwise the worst is dropped, again and again.
+    """
+
+    keep: int
+    at_once: bool = False
+
+    def looks_at(self, alive: Alive) -> str | None:
+        """The decision to score next: the first of those with most blocks; None at the end."""
+        name = max(alive, key=lambda n: len(alive[n]))  # max takes the first of equals
+        return name if len(alive[name]) > self.keep else None
+
+    def looks(self, alive: Alive) -> int:
+        """How often blocks will be scored."""
+        if self.at_once:
+            return len(alive)
+        return sum(max(0, len(options) - self.keep) for options in alive.values())
+
+    def kept(self, ranked: Sequence[int]) -> int:
+        """How many of the ranked options stay."""
+        return self.keep if self.at_once else len(ranked) - 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One line of the record."""
+
+    stage: int
+    alive: Alive
+    scores: Mapping[str, Mapping[int, float]]
+    words: str
+    errors: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    accuracy: float | None = None
+    step: int = 0
+    dropped: tuple[str, tuple[int, ...]] | None = None
+    certain: bool = True
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> "Stage":
+        """The inverse of ``asdict`` after a way through JSON."""
+        for key in ("scores", "errors"):
+            data[key] = {n: {int(o): v for o, v in row.items()} for n, row in data[key].items()}
+        data["alive"] = {name: tuple(options) for name, options in data["alive"].items()}
+        if data["dropped"] is not None:
+            name, options = data["dropped"]
+            data["dropped"] = (name, tuple(options))
+        return cls(**data)
+
+    def left(self) -> dict[str, tuple[int, ...]]:
+        """What is live after it."""
+        found = dict(self.alive)
+        if self.dropped is not None:
+            name, gone = self.dropped
+            found[name] = tuple(option for option in found[name] if option not in gone)
+        return found
+
+
+class Trainer(Protocol):
+    """Who trains the blocks and looks at their answers."""
+
+    def advance(self, stages: Sequence[Stage]) -> bool:
+        """Train up to the next stage; False when asked to stop."""
+
+    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[Rightness] | None:
+        """Which validation answers are right under each mask; None when asked to stop."""
+
+    def step(self, stage: int) -> int:
+        """Training steps before a stage is scored."""
+
+
+def run_stages(
+    rule: Rule,
+    words: Mapping[str, Sequence[str]],
+    trainer: Trainer,
+    folder: Path,
+    *,
+    seed: int = 0,
+    say: Say = lambda text: None,
+) -> list[Stage] | None:
+    """Every stage to the end, or from where the record ends; None when asked to stop.
+
+    Args:
+        rule: How blocks are chosen.
+        words: Decision to the name of each option.
+        trainer: Who trains and answers.
+        folder: Where the record is kept.
+        seed: Decides between blocks of equal score.
+        say: Told what each stage came to.
+    """
+    stages = read_stages(folder)
+    if ended(stages):
+        return stages
+    alive: Alive = {name: tuple(range(len(row))) for name, row in words.items()}
+    if stages:
+        alive = stages[-1].left()
+    while (name := rule.looks_at(alive)) is not None:
+        scores = _scored(trainer, stages, alive, name)
+        if scores is None:
+            return None
+        now = Stage(len(stages), alive, {}, "", step=trainer.step(len(stages)))
+        stages.append(_decided(rule, words[name], scores, now, name, seed=seed))
+        _write(folder, stages)
+        say(stages[-1].words)
+        alive = stages[-1].left()
+    left = "; ".join(f"{name}: {listed(words[name], kept)}" for name, kept in alive.items())
+    step = stages[-1].step if stages else 0
+    stages.append(Stage(len(stages), alive, {}, f"left: {left}", step=step))
+    _write(folder, stages)
+    say(stages[-1].words)
+    return stages
+
+
+def read_stages(folder: Path) -> list[Stage]:
+    """The stages on record; none where there is no record."""
+    path = folder / STAGES
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Stage.from_data(json.loads(line)) for line in lines]
+
+
+def ended(stages: Sequence[Stage]) -> bool:
+    """Whether the record says what is left."""
+    return bool(stages) and not stages[-1].scores
+
+
+def listed(names: Sequence[str], options: Sequence[int]) -> str:
+    """Options by name, repeated ones counted: ``local, reformer x2``."""
+    found: dict[str, int] = {}
+    for option in options:
+        found[names[option]] = found.get(names[option], 0) + 1
+    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in found.items())
+
+
+def _write(folder: Path, stages: Sequence[Stage]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(asdict(stage)) + "\n" for stage in stages)
+    write_atomically(folder / STAGES, text.encode())
+
+
+def _scored(trainer: Trainer, stages: list[Stage], alive: Alive, name: str) -> Scores | None:
+    if not trainer.advance(stages):
+        return None
+    found = trainer.answers(alive, [None, *((name, option) for option in alive[name])])
+    if found is None:
+        return None
+    return Scores(found[0], dict(zip(alive[name], found[1:], strict=True)))
+
+
+def _decided(
+    rule: Rule, names: Sequence[str], scores: Scores, now: Stage, name: str, *, seed: int
+) -> Stage:
+    """The stage with its scores, and what they lead to."""
+    live = now.alive[name]
+    ranked = scores.ranked(Random(f"{seed} {now.stage}").sample(live, len(live)))
+    kept, gone = ranked[: rule.kept(ranked)], ranked[rule.kept(ranked) :]
+    text, useful = _told(rule, names, scores, kept, gone)
+    return replace(
+        now,
+        scores={name: scores.values()},
+        errors={name: scores.errors()},
+        words=f"{name}: {text}" if len(now.alive) > 1 else text,
+        accuracy=scores.accuracy,
+        dropped=(name, tuple(sorted(gone))),
+        certain=useful and scores.lead(kept[-1], gone[0]).certain,
+    )
+
+
+def _told(
+    rule: Rule, names: Sequence[str], scores: Scores, kept: Sequence[int], gone: Sequence[int]
+) -> tuple[str, bool]:
+    """What a stage saw and did, and whether what was kept is of any use for certain."""
+    with_all = f"accuracy {scores.accuracy:.4f} with {len(scores.parts)} blocks"
+    last, next_ = kept[-1], gone[0]
+    lead = scores.lead(last, next_)
+    if not rule.at_once:
+        part = scores.parts[next_]
+        text = f"{with_all}; {names[next_]} goes, worth {_points(part.mean, part.error)}"
+        close = f"; {names[last]} might as well go, the two are within noise"
+        return text + ("" if lead.certain else close), True
+    rows = ", ".join(
+        f"{names[o]} {_points(scores.parts[o].mean, scores.parts[o].error)}" for o in (*kept, *gone)
+    )
+    text = f"{with_all}; worth in points: {rows}"
+    if not lead.certain:
+        text += (
+            f". Warning: {names[last]} leads {names[next_]} by "
+            f"{_points(lead.mean, lead.error)} points, which is within noise"
+        )
+    useful = scores.parts[kept[0]].certain
+    if not useful:
+        text += f". Warning: even the worth of {names[kept[0]]} is within noise of nothing"
+    return text, useful
+
+
+def _points(value: float, error: float) -> str:
+    return f"{100 * value:.2f} ± {100 * error:.2f}"
+
+
+# --- who trains -------------------------------------------------------------------------
+
+
+class ScheduledPolicy(UniformPolicy):
+    """Equal gates over what is live, and blocks that end at a step.
+
+    Args:
+        supernet: Whose gates they are.
+        stages: What was dropped, and when.
+        subset: See ``UniformPolicy``.
+        renormalise: See ``UniformPolicy``.
+    """
+
+    def __init__(
+        self,
+        supernet: Supernet,
+        stages: Sequence[Stage],
+        *,
+        subset: int | None = None,
+        renormalise: bool = True,
+    ) -> None:
+        super().__init__(supernet, subset=subset, renormalise=renormalise)
+        self.stages = tuple(stages)
+
+    def gates(self, step: int, rng: torch.Generator) -> Gates:
+        self.live_at(step)
+        return super().gates(step, rng)
+
+    def live_at(self, step: int) -> None:
+        """Mask what was dropped up to a step, and nothing else."""
+        self.live.fill_(True)
+        for stage in self.stages:
+            if stage.dropped is not None and stage.step <= step:
+                name, options = stage.dropped
+                for option in options:
+                    self.mask(name, option)
+
+
+class SupernetTrainer:
+    """Trains all blocks together in one supernet.
+
+    Args:
+        supernet: What holds the blocks.
+        task: Data, loss and answers.
+        train: Numbers of the training, ``steps`` those before the first stage.
+        after: Steps between two stages.
+        looks: Stages that are scored.
+        folder: Where the training is kept.
+        subset: Blocks of each decision that a batch runs through, drawn anew for each.
+        renormalise: Whether the others share what a masked block had.
+
+    ``stop`` is asked after each step and each validation batch, ``on_event`` told what happens.
+    """
+
+    def __init__(
+        self,
+        supernet: Supernet,
+        task: Task,
+        train: TrainConfig,
+        *,
+        after: int,
+        looks: int,
+        folder: Path,
+        subset: int | None = None,
+        renormalise: bool = True,
+    ) -> None:
+        assert train.steps is not None
+        self.supernet, self.task, self.folder = supernet, task, folder
+        self.first, self.after = train.steps, after
+        self.train = train.replace(steps=train.steps + after * (looks - 1))
+        self.subset, self.renormalise = subset, renormalise
+        self.stop: Stop = lambda: False
+        self.on_event: Callable[[dict[str, Any]], None] = lambda event: None
+
+    def step(self, stage: int) -> int:
+        """Training steps before a stage is scored."""
+        return self.first + self.after * stage
+
+    def advance(self, stages: Sequence[Stage]) -> bool:
+        """Train up to the next stage; False when asked to stop."""
+        goal = self.step(len(stages))
+        saved, _ = read_latest(self.folder)
+        if saved is not None and saved.step == goal:  # killed between training and scoring
+            self.supernet.load_state_dict(saved.tensors["model"])
+            return True
+        policy = ScheduledPolicy(
+            self.supernet, stages, subset=self.subset, renormalise=self.renormalise
+        )
+
+        def pause(search: SupernetSearch) -> bool:
+            return search.number >= goal or self.stop()
+
+        found = search_supernet(
+            self.supernet,
+            policy,
+            self.task,
+            self.train,
+            SearchConfig(every=0),
+            out=self.folder,
+            on_event=self.on_event,
+            stop=pause,
+        )
+        return found.steps >= goal
+
+    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[Rightness] | None:
+        """Which validation answers are right under each mask; None when asked to stop."""
+        policy = UniformPolicy(self.supernet, renormalise=self.renormalise)
+        for slot in policy.gated:
+            for option in range(len(slot.values)):
+                if option not in alive[slot.name]:
+                    policy.mask(slot.name, option)
+        gates = [policy.gates_without(*mask) if mask else policy.all_gates() for mask in masks]
+        found: list[list[Rightness]] = [[] for _ in masks]
+        self.supernet.eval()
+        for batch in self.task.batches("valid", batch_tokens=self._tokens(alive)):
+            # all masks on one batch: a block's answer to the same input is computed once
+            with torch.no_grad(), self.supernet.remembering():
+                for row, masked in zip(found, gates, strict=True):
+                    if self.stop():
+                        return None
+                    with self.supernet.gated(masked):
+                        row.append(rightness(self.task, self.supernet, batch))
+        return [np.concatenate(row) for row in found]
+
+    def _tokens(self, alive: Alive) -> int:
+        """Tokens of a batch for which what all blocks answer can be kept."""
+        blocks = sum(len(options) for options in alive.values())
+        most = _KEPT // (4 * self.supernet.arch.backbone.width * blocks)
+        return max(1, min(self.train.batch_tokens, most))

@@ -1,0 +1,191 @@
+"""What DARTFormer's supernets hold, and what its full-depth models are chosen from.
+
+Paper: Brown et al. 2022, https://arxiv.org/abs/2210.00641
+
+blocks      one layer, the mean of nine attention blocks of all heads (algorithm 1, one-shot)
+heads       one layer, the mean of nine times as many single-head blocks (algorithm 2)
+layers      full depth, nine blocks in each layer (algorithm 3)
+layer_wise  full-depth models with one mechanism per layer, homogeneous ones among them
+mixed       full-depth models whose layers are all the same mean of mechanisms
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from formwright.arch import Architecture, Attention, Encoder, FeedForward, Frame, Parallel, Residual
+from formwright.arch.mechanism import (
+    BigBird,
+    LinearTransformer,
+    Linformer,
+    Local,
+    Longformer,
+    Mechanism,
+    Performer,
+    Reformer,
+    Softmax,
+    Sparse,
+    Synthesizer,
+)
+from formwright.space import Decisions, OneOf, SomeOf, TreeSpace
+from formwright.space.choice import stack_of
+from formwright.zoo import dartformer as published
+
+# Algorithm 3 takes away one block per layer at a time; the decisions are called after the layers.
+BLOCKS, HEADS, LAYER = "blocks", "heads", "layer"
+
+# The mechanisms with ranges that fit texts of about thirty tokens.
+TINY: Mapping[str, Mechanism] = {
+    "bigbird": BigBird(block=8, random_blocks=1),
+    "linear": LinearTransformer(lra=True),
+    "linformer": Linformer(slots=16, lra=True),
+    "local": Local(block=8, lra=True),
+    "longformer": Longformer(window=13, lra=True),
+    "performer": Performer(lra=True),
+    "reformer": Reformer(chunks=4, buckets=4, lra=True),
+    "sparse": Sparse(block=8, summary=2, lra=True),
+    "synthesizer": Synthesizer(rank=8, lra=True),
+}
+
+
+def all_heads(kinds: Mapping[str, Mechanism], heads: int) -> tuple[tuple[str, Attention], ...]:
+    """A block of so many heads for each mechanism, as the Long Range Arena builds them."""
+    found = []
+    for name, kind in kinds.items():
+        block = Attention(heads, kind, bias=False)
+        if isinstance(kind, Reformer):
+            block = block.replace(query_key="shared", project_out=not kind.lra)
+        found.append((name, block))
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoders:
+    """What all members have in common.
+
+    Args:
+        backbone: Entrance, positions and last norm.
+        frame: The task's; see ``Frame``.
+        blocks: Each mechanism with its block of all heads.
+        inner: Width inside the feed-forwards.
+        layers: Depth of the final models.
+    """
+
+    backbone: Encoder
+    frame: Frame
+    blocks: tuple[tuple[str, Attention], ...]
+    inner: int
+    layers: int
+
+    @classmethod
+    def published(cls, task: str) -> "Encoders":
+        """The sizes of the paper for ``listops``, ``text`` or ``matching``."""
+        setting = published.TASKS[task]
+        blocks = tuple(
+            (name, published.attention(task, name, setting.heads)) for name in published.MECHANISMS
+        )
+        backbone = Encoder(setting.width, norm=published.NORM, init="lra")
+        frame = Frame(setting.vocab, setting.length, setting.head)
+        return cls(
+            backbone=backbone,
+            frame=frame,
+            blocks=blocks,
+            inner=setting.inner,
+            layers=setting.layers,
+        )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The mechanisms by name."""
+        return tuple(name for name, _ in self.blocks)
+
+    @property
+    def heads(self) -> int:
+        """Heads of a block."""
+        return self.blocks[0][1].heads
+
+    # --- supernets ----------------------------------------------------------------------
+
+    def block_space(self) -> TreeSpace:
+        """One layer with every mechanism side by side."""
+        return self._space("dartformer-blocks", self._layer(BLOCKS, self._all_heads()))
+
+    def head_space(self) -> TreeSpace:
+        """One layer with as many single heads of every mechanism as a block has."""
+        options = tuple(b for name in self.kinds for b in (self.part(name, 1),) * self.heads)
+        return self._space("dartformer-heads", self._layer(HEADS, options))
+
+    def layers_space(self) -> TreeSpace:
+        """Full depth with every mechanism side by side in each layer."""
+        rows = (self._layer(f"{LAYER}{i}", self._all_heads()) for i in range(self.layers))
+        return self._space("dartformer-layers", *rows)
+
+    # --- final models -------------------------------------------------------------------
+
+    def layer_wise(self) -> TreeSpace:
+        """A mechanism for each layer."""
+        rows = (
+            (self._residual(OneOf(f"{LAYER}{i}", self._all_heads())), self._feed())
+            for i in range(self.layers)
+        )
+        return self._space("dartformer-layer-wise", *rows)
+
+    def mixed(self) -> TreeSpace:
+        """So many heads of each mechanism, averaged, the same in every layer."""
+        row = tuple(
+            OneOf(name, ((), *(self.part(name, n) for n in range(1, self.heads + 1))))
+            for name in self.kinds
+        )
+        mean = Parallel((self.blocks[0][1],)).replace(branches=row, join="mean")
+        return self._space(
+            "dartformer-mixed", *((self._residual(mean), self._feed()),) * self.layers
+        )
+
+    def part(self, name: str, heads: int) -> Any:
+        """Some heads of a mechanism, each as large as one of its whole block.
+
+        Where a Reformer's head is always as wide as the stream, each is a block of its own.
+        """
+        whole = dict(self.blocks)[name]
+        if heads == whole.heads:
+            return whole
+        if isinstance(whole.kind, Reformer) and whole.kind.lra:
+            single = whole.replace(heads=1)
+            return single if heads == 1 else (single,) * heads
+        return whole.replace(heads=heads, key=whole.key_size(self.backbone.width))
+
+    def full(self) -> Architecture:
+        """The same encoder with plain softmax attention: the hand-designed rival."""
+        layer = (self._residual(Attention(self.heads, Softmax(), bias=False)), self._feed())
+        found: Architecture = self._space("full", *(layer,) * self.layers).resolve({})
+        return found
+
+    def homogeneous(self, kind: str, *, mixed: bool) -> Decisions:
+        """The decisions of the model with one mechanism, in one of the two spaces."""
+        if mixed:
+            return {name: self.heads if name == kind else 0 for name in self.kinds}
+        return {f"{LAYER}{i}": self.kinds.index(kind) for i in range(self.layers)}
+
+    def mix(self, kept: Sequence[str]) -> Decisions:
+        """The decisions of the mix that has one head for each name."""
+        return {name: list(kept).count(name) for name in self.kinds}
+
+    # --- parts --------------------------------------------------------------------------
+
+    def _all_heads(self) -> tuple[Attention, ...]:
+        return tuple(block for _, block in self.blocks)
+
+    def _layer(self, name: str, options: tuple[Attention, ...]) -> tuple[Any, ...]:
+        some = SomeOf(name, options, least=1)
+        mean = Parallel((self.blocks[0][1],)).replace(branches=(some,), join="mean")
+        return self._residual(mean), self._feed()
+
+    def _residual(self, inner: Any) -> Residual:
+        return Residual(self.blocks[0][1], norm=published.NORM).replace(inner=inner)
+
+    def _feed(self) -> Residual:
+        return Residual(FeedForward(self.inner, "gelu_tanh"), norm=published.NORM)
+
+    def _space(self, name: str, *rows: tuple[Any, ...]) -> TreeSpace:
+        layers = stack_of(*(layer for row in rows for layer in row))
+        return TreeSpace(Architecture(layers, self.backbone, frame=self.frame), name=name)

@@ -1,0 +1,205 @@
+"""How the gates moved while the supernet trained, and what their options cost.
+
+A line for each gate and a strong one for their mean; where options have prices, what was on cost
+so much at each step (Finding Fast Transformers, https://arxiv.org/abs/2008.06808).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from formwright.report.chart import (
+    SHEETS,
+    Chart,
+    Scale,
+    Sheet,
+    legend,
+    on_each_sheet,
+)
+from formwright.report.html import Safe, joined, tag
+from formwright.report.material import Material
+from formwright.report.section import Section
+from formwright.report.supernet import Group, Look, Trace, trace_of
+from formwright.report.words import figure, plural
+
+_SHEETS = (Sheet("wide", 430, 300), SHEETS[1])
+_COLOURS = 6  # more options than that share one
+_LINES = 60  # thin lines of one colour
+_PANELS = 12
+
+Line = list[tuple[float, float]]
+
+
+class Series(NamedTuple):
+    """Gates of one colour."""
+
+    words: str
+    mean: Line
+    each: list[Line]
+
+
+class GatesInfo(NamedTuple):
+    """Decisions that are alike."""
+
+    group: Group
+    series: list[Series]
+    low: float
+    high: float
+
+
+class CostInfo(NamedTuple):
+    """What was on cost, over time."""
+
+    names: list[str]  # of components, the dearest first
+    whole: list[float]  # what each costs with all of it on
+    lines: list[Line]  # of each
+    total: Line
+
+
+def gates_info(trace: Trace) -> list[GatesInfo]:
+    """One for each group of decisions; none without at least two looks."""
+    if len(trace.looks) < 2:
+        return []
+    counts = {name: len(row) for name, row in trace.looks[-1].values.items()}
+    found = []
+    for group in trace.groups(counts):
+        coloured = 1 < len(group.options) <= _COLOURS and group.single
+        every = list(range(len(group.options)))
+        series = [_series(trace.looks, group, every, "gates")]
+        if coloured:
+            series = [_series(trace.looks, group, [i], group.options[i]) for i in every]
+        values = [y for part in series for line in part.each for _, y in line]
+        if values:
+            found.append(GatesInfo(group, series, min(0.0, *values), max(1.0, *values)))
+    return found
+
+
+def _series(looks: Sequence[Look], group: Group, options: list[int], words: str) -> Series:
+    """All gates of some options, and their mean."""
+    each: list[Line] = []
+    sums: dict[int, list[float]] = {}
+    for name in group.names:
+        for option in options:
+            line = [
+                (float(look.step), look.values[name][option])
+                for look in looks
+                if len(look.values.get(name, ())) > option
+            ]
+            for step, value in line:
+                sums.setdefault(int(step), []).append(value)
+            each.append(line)
+    mean = [(float(step), sum(row) / len(row)) for step, row in sorted(sums.items())]
+    return Series(words, mean, each)
+
+
+def cost_info(trace: Trace) -> CostInfo | None:
+    """Price times gate, summed by component: a kind of layer, or what names have in common."""
+    counts = {name: len(row) for name, row in trace.prices.items() if any(row)}
+    if not counts or len(trace.looks) < 2:
+        return None
+    parts: dict[str, list[tuple[str, int]]] = {}
+    for group in trace.groups(counts):
+        for option, words in enumerate(group.options):
+            title = words if group.single else group.title
+            parts.setdefault(title, []).extend((name, option) for name in group.names)
+    whole = {title: sum(trace.prices[n][o] for n, o in part) for title, part in parts.items()}
+    order = sorted((title for title in parts if whole[title]), key=lambda title: -whole[title])
+    lines = [
+        [(float(look.step), _cost(trace, look, parts[title])) for look in trace.looks]
+        for title in order
+    ]
+    total = [(line[0][0], sum(y for _, y in line)) for line in zip(*lines, strict=True)]
+    return CostInfo(order, [whole[title] for title in order], lines, total)
+
+
+def _cost(trace: Trace, look: Look, part: Sequence[tuple[str, int]]) -> float:
+    gates = ((trace.prices[n][o], look.values.get(n, ()), o) for n, o in part)
+    return sum(price * abs(row[o]) for price, row, o in gates if o < len(row))
+
+
+def gates_svg(info: GatesInfo, sheet: Sheet) -> Safe:
+    """Thin lines first, so that the means lie above them."""
+    steps = [x for part in info.series for x, _ in part.mean]
+    chart = Chart(sheet, _steps(steps), Scale(info.low, info.high * 1.02))
+    for number, part in enumerate(info.series):
+        step = max(1, len(part.each) // _LINES)
+        for line in part.each[::step] if len(part.each) > 1 else ():
+            chart.line(line, f"thin o{number}")
+    for number, part in enumerate(info.series):
+        chart.line(part.mean, f"o{number}")
+    said = f"Gates of {info.group.title} over the steps of the search."
+    return chart.svg(("step", "how much is on"), said)
+
+
+def cost_svg(info: CostInfo, sheet: Sheet) -> Safe:
+    """All of it, and the dearest components."""
+    top = max(y for _, y in info.total)
+    chart = Chart(sheet, _steps([x for x, _ in info.total]), Scale(0.0, max(top * 1.05, 1e-9)))
+    for number, line in enumerate(info.lines[:_COLOURS] if len(info.lines) > 1 else []):
+        chart.line(line, f"o{number}")
+    chart.line(info.total, "whole")
+    return chart.svg(("step", "expected cost"), "Cost of what is on, over the steps of the search.")
+
+
+def _steps(steps: Sequence[float]) -> Scale:
+    low, high = min(steps), max(steps)
+    return Scale(low, high if high > low else low + 1)
+
+
+def gates_html(material: Material) -> Safe | None:
+    """The section."""
+    trace = trace_of(material)
+    found, cost = gates_info(trace), cost_info(trace)
+    if not found:
+        return None
+    figures = [_figure(info) for info in found[:_PANELS]]
+    if cost is not None:
+        figures.append(_cost_figure(cost))
+    said = "How much of each option was on as the supernet trained: thin lines for single gates, "
+    said += "a strong one for their mean."
+    if len(found) > _PANELS:
+        said += f" {plural(len(found) - _PANELS, 'further kind')} of gates are left out."
+    table = _cost_table(cost) if cost is not None else None
+    return joined([tag("p", said, class_="quiet"), tag("div", figures, class_="twin"), table])
+
+
+def _figure(info: GatesInfo) -> Safe:
+    count = plural(len(info.group.names), "place")
+    coloured = len(info.series) > 1
+    keys = [(f"line o{i}", part.words) for i, part in enumerate(info.series)] if coloured else []
+    return tag(
+        "figure",
+        tag("figcaption", f"{info.group.title}, {count}"),
+        on_each_sheet([gates_svg(info, sheet) for sheet in _SHEETS]),
+        legend(*keys) if keys else None,
+    )
+
+
+def _cost_figure(info: CostInfo) -> Safe:
+    keys = [("line whole", "all together")]
+    if len(info.names) > 1:
+        keys += [(f"line o{i}", name) for i, name in enumerate(info.names[:_COLOURS])]
+    return tag(
+        "figure",
+        tag("figcaption", "expected cost"),
+        on_each_sheet([cost_svg(info, sheet) for sheet in _SHEETS]),
+        legend(*keys),
+    )
+
+
+def _cost_table(info: CostInfo) -> Safe:
+    """Components with what they would cost with all of them on, and what they do at the end."""
+    heads = ("component", "cost if all of it is on", "cost at the end")
+    rows = [
+        (name, figure(whole, 3), figure(line[-1][1], 3))
+        for name, whole, line in zip(info.names, info.whole, info.lines, strict=True)
+    ]
+    rows.append(("all together", "", figure(info.total[-1][1], 3)))
+    head = tag("thead", tag("tr", [tag("th", words, scope="col") for words in heads]))
+    body = [
+        tag("tr", tag("th", name, scope="row"), tag("td", most), tag("td", end))
+        for name, most, end in rows
+    ]
+    return tag("div", tag("table", head, tag("tbody", body), class_="figures"), class_="scroll")
+
+
+SECTION = Section("gates", "How the gates moved", gates_html)

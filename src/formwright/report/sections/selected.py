@@ -1,0 +1,74 @@
+"""What a supernet selected, beside the architecture it is held against."""
+
+import base64
+from math import isfinite, nan
+from typing import NamedTuple
+
+from formwright.arch import Architecture
+from formwright.arch.draw import draw_svg
+from formwright.report.html import Safe, joined, tag
+from formwright.report.material import Material
+from formwright.report.section import Section
+from formwright.report.sections.members import cells_svg, notation_html
+from formwright.report.supernet import FOLDER
+from formwright.report.words import figure, readable
+from formwright.trial import Trial
+
+
+class SelectedInfo(NamedTuple):
+    """The two, each with its name, notation and values."""
+
+    trial: Trial
+    found: Architecture
+    baseline: Architecture | None
+
+
+def selected_info(material: Material) -> SelectedInfo | None:
+    """A one-shot study tries first what its supernet found; None where there was none."""
+    if material.folder is None or not (material.folder / FOLDER).is_dir() or not material.trials:
+        return None
+    arch = material.architecture(material.trials[0])
+    return None if arch is None else SelectedInfo(material.trials[0], arch, material.baseline)
+
+
+def selected_html(material: Material) -> Safe | None:
+    """The section."""
+    info = selected_info(material)
+    if info is None:
+        return None
+    trial = info.trial
+    words = trial.note or "what was found"
+    found = _one(material, f"Trial {trial.number}: {words}", info.found, dict(trial.values))
+    other = None
+    if info.baseline is not None and material.outcome.baseline is not None:
+        named = material.outcome.baseline
+        other = _one(material, named.name, info.baseline, dict(named.values))
+    notation = material.notations.get(trial.number, "")
+    return joined(
+        [
+            tag("div", found, other, class_="twin selected"),
+            notation_html(notation) if notation else None,
+        ]
+    )
+
+
+def _one(material: Material, title: str, arch: Architecture, values: dict[str, float]) -> Safe:
+    shown = [
+        tag("span", tag("small", readable(o.name)), " ", tag("b", figure(values[o.name])))
+        for o in material.objectives
+        if isfinite(values.get(o.name, nan))
+    ]
+    # As an image, so that nothing in it can do anything, and the page needs no style for it.
+    coded = base64.b64encode(draw_svg(arch, title=title).encode()).decode("ascii")
+    picture = tag("img", src=f"data:image/svg+xml;base64,{coded}", alt=f"Drawing of {title}")
+    return tag(
+        "figure",
+        tag("figcaption", title),
+        tag("p", shown, class_="values") if shown else None,
+        cells_svg(arch),
+        tag("details", tag("summary", "The drawing"), tag("div", picture, class_="drawing"),
+            open=True),
+    )  # fmt: skip
+
+
+SECTION = Section("selected", "What the supernet selected", selected_html)

@@ -1,0 +1,149 @@
+"""Where a supernet wants which kind of layer: its probabilities, slot by slot, as a heat map.
+
+Figure 2 of the PAR paper, https://arxiv.org/abs/2009.04534
+"""
+
+from typing import NamedTuple
+
+from formwright.report.chart import SHEETS, Sheet, on_each_sheet
+from formwright.report.html import Safe, joined, tag
+from formwright.report.material import Material
+from formwright.report.section import Section
+from formwright.report.supernet import Group, Trace, place_of, trace_of
+
+_LABEL = {"wide": 120, "narrow": 86}  # room for the names of options
+_CELL, _BELOW = 30, 46
+_TEXT_ROOM = 30  # breadth of a cell that can hold a number
+
+
+class SharesInfo(NamedTuple):
+    """The last probabilities of decisions that are alike."""
+
+    group: Group
+    step: int
+    shares: list[tuple[float, ...]]  # for each decision, one per option
+    chosen: list[int]  # the largest of each
+
+    @property
+    def order(self) -> str:
+        """What is derived, a letter for each slot; empty where options are no layers."""
+        return "".join(self.group.letters[i] for i in self.chosen) if self.group.letters else ""
+
+
+def shares_info(trace: Trace) -> list[SharesInfo]:
+    """One for each group of decisions that take one option each."""
+    if not trace.looks:
+        return []
+    last = trace.looks[-1]
+    counts = {name: len(row) for name, row in last.values.items() if len(row) > 1}
+    found = []
+    for group in trace.groups(counts):
+        shares = [tuple(last.values[name]) for name in group.names]
+        whole = all(abs(sum(row) - 1) < 0.01 and min(row) >= 0 for row in shares)
+        if whole and (group.single or trace.space is None):
+            chosen = [max(range(len(row)), key=row.__getitem__) for row in shares]
+            found.append(SharesInfo(group, last.step, shares, chosen))
+    return found
+
+
+def shares_svg(info: SharesInfo, sheet: Sheet) -> Safe:
+    """Columns are slots from first to last, rows are options; what is taken has a frame."""
+    left = _LABEL[sheet.name]
+    wide = min(64.0, (sheet.width - left - 4) / len(info.shares))
+    bottom = _CELL * len(info.group.options)
+    shapes = [
+        tag("text", _short(words, left), x=left - 8, y=_CELL * i + 20, text_anchor="end")
+        for i, words in enumerate(info.group.options)
+    ]
+    for column, (name, row) in enumerate(zip(info.group.names, info.shares, strict=True)):
+        x = left + wide * column
+        for i, share in enumerate(row):
+            shapes.append(_cell(info, (name, i, share), (x, _CELL * i, wide), column))
+        middle = f"{x + wide / 2:.1f}"
+        if info.order:
+            letter = info.order[column]
+            shapes.append(
+                tag("text", letter, class_="letter", x=middle, y=bottom + 18, text_anchor="middle")
+            )
+        if column % max(1, round(34 / wide)) == 0:
+            place = place_of(name)[:6]
+            shapes.append(tag("text", place, x=middle, y=bottom + 36, text_anchor="middle"))
+    return tag(
+        "svg",
+        tag("title", _description(info)),
+        shapes,
+        class_=f"chart {sheet.name}",
+        viewBox=f"0 0 {sheet.width} {bottom + _BELOW}",
+        role="img",
+        aria_label=_description(info),
+    )
+
+
+def _cell(
+    info: SharesInfo, what: tuple[str, int, float], place: tuple[float, float, float], column: int
+) -> Safe:
+    (name, option, share), (x, y, wide) = what, place
+    taken = info.chosen[column] == option
+    box = tag(
+        "rect",
+        class_="heat taken" if taken else "heat",
+        x=f"{x + 1:.1f}",
+        y=y + 1,
+        width=f"{max(1.0, wide - 2):.1f}",
+        height=_CELL - 2,
+        rx=3,
+        fill_opacity=f"{max(0.03, share):.3f}",
+    )
+    number = None
+    if wide >= _TEXT_ROOM:
+        over = "over" if share > 0.65 else "in"
+        middle = f"{x + wide / 2:.1f}"
+        number = tag("text", f"{share:.0%}", class_=over, x=middle, y=y + 20, text_anchor="middle")
+    tip = f"{name}, {info.group.options[option]}: {share:.1%}"
+    return tag("g", tag("title", tip), box, number)
+
+
+def _short(words: str, room: int) -> str:
+    most = int((room - 8) / 6.4)
+    return words if len(words) <= most else words[: most - 1] + "\u2026"
+
+
+def _description(info: SharesInfo) -> str:
+    what = f"Probability of each option in each of {len(info.shares)} places"
+    return f"{what}; derived: {info.order}." if info.order else f"{what}."
+
+
+def shares_html(material: Material) -> Safe | None:
+    """The section."""
+    found = shares_info(trace_of(material))
+    if not found:
+        return None
+    parts: list[Safe | None] = []
+    for info in found:
+        said = (
+            f"How likely the supernet finds each option after {info.step:,} steps, from the first "
+            "place to the last. A frame marks what is taken."
+        )
+        order = tag("p", "Derived: ", tag("code", info.order, class_="order"))
+        parts += [
+            tag("p", said, class_="quiet") if not parts else None,
+            tag("h3", info.group.title) if len(found) > 1 else None,
+            order if info.order else None,
+            on_each_sheet([shares_svg(info, sheet) for sheet in SHEETS]),
+            _numbers(info),
+        ]
+    return joined(parts)
+
+
+def _numbers(info: SharesInfo) -> Safe:
+    head = tag("tr", tag("th", "", scope="col"),
+               [tag("th", words, scope="col") for words in info.group.options])  # fmt: skip
+    rows = [
+        tag("tr", tag("th", name, scope="row"), [tag("td", f"{share:.1%}") for share in row])
+        for name, row in zip(info.group.names, info.shares, strict=True)
+    ]
+    table = tag("table", tag("thead", head), tag("tbody", rows), class_="figures")
+    return tag("details", tag("summary", "The numbers"), tag("div", table, class_="scroll"))
+
+
+SECTION = Section("shares", "Where each layer is wanted", shares_html)

@@ -1,0 +1,352 @@
+"""PAR Transformer: its orders against the published ones, its supernet, its search, its verdict."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.cli_helpers import InProcess
+
+from formwright.arch import notation, parse
+from formwright.arch.counting import count
+from formwright.arch.draw import outline
+from formwright.arch.style import WIKITEXT_FRAME, style, transformer_xl_base
+from formwright.errors import InputError
+from formwright.ops.past import Past
+from formwright.recipes import par
+from formwright.space import named_space
+from formwright.strategy.gradient import GumbelPolicy, SupernetSearch, Temperature
+from formwright.study import Study
+from formwright.study.outcome import read_outcome
+from formwright.supernet import Supernet
+from formwright.tasks import load_task
+from formwright.train import TrainConfig
+from formwright.zoo.transformer_xl import TABLE_1
+
+
+def expanded(order: str) -> str:
+    """Every letter of an order, one after the other."""
+    arch = parse(order)
+    return "".join(block.letter for stack in outline(arch).stacks for block in stack.cells())
+
+
+# --- orders -------------------------------------------------------------------------------
+
+
+class TestOrders:
+    def test_the_rule_gives_the_published_orders(self) -> None:
+        assert par.par_order(32) == "(sfff)x6(f)x8"
+        assert par.par_order(24) == "(sff)x5(f)x9"
+
+    def test_the_rule_holds_for_any_depth(self) -> None:
+        for slots in range(2, 101, 2):
+            letters = expanded(par.par_order(slots))
+            assert len(letters) == slots
+            assert letters[0] == "s"
+            assert abs(letters.count("s") - slots / 5) <= 0.5 or letters.count("s") == 1
+            last = letters.rindex("s") + 1
+            assert last <= 2 * slots / 3 + 1, "attention stays in the first two thirds"
+            gaps = {len(gap) for gap in letters[: last - 1].split("s")[1:]}
+            assert len(gaps) <= 1, "evenly"
+
+    def test_sandwiches_have_the_letters_of_the_plain_order(self) -> None:
+        assert par.sandwich_order(32) == "(s)x6(sf)x10(f)x6"
+        assert par.sandwich_order(24) == "(s)x6(sf)x6(f)x6"
+        assert par.sandwich_order(36) == "(s)x6(sf)x12(f)x6"
+        for slots in range(2, 101, 2):
+            plain, sandwich = (expanded(o(slots)) for o in (par.plain_order, par.sandwich_order))
+            assert Counter(plain) == Counter(sandwich)
+            assert len(plain) == slots
+
+    def test_orders_are_written_as_they_are_read(self) -> None:
+        assert len(expanded("(sfff)x6(f)x8")) == 32
+        assert expanded("(sfff)x6(f)x8").count("s") == 6
+        for slots in (8, 24, 32):
+            for make in (par.plain_order, par.sandwich_order, par.par_order):
+                arch = parse(make(slots))
+                assert expanded(par.letters_of(arch)) == expanded(make(slots))
+                assert parse(notation(arch)) == arch
+
+    def test_an_order_becomes_the_decisions_that_resolve_to_it(self) -> None:
+        family = style("transformer_xl")
+        space = named_space("par", slots=6)
+        decisions = par.decisions_of("sfissf", transformer_xl_base())
+        assert list(decisions.values()) == [0, 1, 2, 0, 0, 1]
+        assert par.letters_of(space.resolve(decisions)) == "sfissf"
+        assert par.decisions_of("(sf)x2", family) == {f"layer{i}": i % 2 for i in range(4)}
+
+    @pytest.mark.parametrize(("row", "order", "perplexity"), TABLE_1)
+    def test_rows_of_table_1_have_the_parameters_of_the_closed_form(
+        self, row: str, order: str, perplexity: float
+    ) -> None:
+        letters = Counter(expanded(order))
+        wanted = 137_350_618 + letters["s"] * 1_311_744 + letters["f"] * 2_100_736
+        assert count(parse(order).bind(WIKITEXT_FRAME)).params == wanted
+        assert letters.total() == 32
+
+    def test_the_published_totals(self) -> None:
+        totals = {"(sf)x16": 191_950_298, "(sfff)x6(f)x8": 199_840_218, "(f)x32": 204_574_170}
+        for order, params in totals.items():
+            assert count(parse(order).bind(WIKITEXT_FRAME)).params == params
+
+
+def test_the_paper_has_the_published_numbers() -> None:
+    recipe = par.paper("xl")
+    assert named_space("par").size() == 3**32 == 3**recipe.slots
+    assert (recipe.search.steps, recipe.choices.warmup, recipe.choices.every) == (40_000, 10_000, 5)
+    assert recipe.search.batch_tokens == 128 * 192
+    assert (recipe.choices.lr, recipe.choices.weight_decay) == (1e-2, 5e-4)
+    assert (recipe.search.lr, recipe.search.weight_decay) == (1e-2, 1e-4)
+    assert recipe.choices.stable == 0.75 * (40_000 - 10_000) / 5
+    assert recipe.price == 0
+    assert par.paper("bert").slots == 24
+    assert par.paper("fast").price > 0
+
+
+def test_the_temperature_falls_as_in_fbnet() -> None:
+    found = par.paper("xl").temperature
+    assert found.at(0) == 5.0
+    epoch = 40_000 // 90
+    for number in (1, 10, 80):
+        assert found.at(number * epoch) == pytest.approx(5.0 * 0.956**number)
+    assert found.at(40_000) == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"slots": 5}, "slots=5"), ({"slots": 0}, "slots=0")],
+)
+def test_numbers_that_cannot_be_used_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        replace(par.smoke(), **changes)
+
+
+def test_unknown_variants_are_refused() -> None:
+    with pytest.raises(InputError, match="no variant 'gpt'"):
+        par.paper("gpt")
+
+
+# --- the supernet -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def supernet() -> Supernet:
+    return Supernet(par.smoke("xl").space, seed=1).double().eval()
+
+
+def tokens(length: int = 12) -> torch.Tensor:
+    return torch.randint(256, (2, length), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("order", ["sfif", "ssff", "iiii", "fisi"])
+def test_scores_far_apart_give_the_net_of_their_order(supernet: Supernet, order: str) -> None:
+    policy = GumbelPolicy(supernet, temperature=Temperature(0.1, 1.0)).double()
+    wanted = par.decisions_of(order, par.smoke("xl").family)
+    with torch.no_grad():
+        for name, option in wanted.items():
+            policy.theta[policy.where[name].start + int(option)] = 50.0  # type: ignore[arg-type]
+    assert policy.derive() == wanted
+    with torch.no_grad(), supernet.gated(policy.gates(0, torch.Generator().manual_seed(3))):
+        mixed = supernet(tokens())
+    with torch.no_grad():
+        alone = supernet.extract(wanted)(tokens())
+    torch.testing.assert_close(mixed, alone, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("order", "far"), [("iiii", False), ("fiff", False), ("fffs", True)])
+def test_only_attention_looks_beyond_the_token(supernet: Supernet, order: str, far: bool) -> None:
+    text, other = tokens(), tokens()
+    other[:, 3] = (other[:, 3] + 1) % 256
+    wanted = par.decisions_of(order, par.smoke("xl").family)
+    with torch.no_grad(), supernet.gated(wanted):
+        changed = (supernet(text) != supernet(other)).any(dim=-1).all(dim=0)
+    assert not changed[:3].any(), "nothing looks ahead"
+    assert changed[3]
+    assert bool(changed[4:].all()) == bool(changed[4:].any()) == far
+
+
+def test_segments_with_memory_give_the_logits_of_one_pass(supernet: Supernet) -> None:
+    wanted = par.decisions_of("sfsf", par.smoke("xl").family)
+    with torch.no_grad(), supernet.gated(wanted):
+        whole, past = supernet(tokens()), Past(12)
+        pieces = [supernet(part, past=past) for part in tokens().split(4, dim=1)]
+    torch.testing.assert_close(torch.cat(pieces, dim=1), whole, rtol=0, atol=1e-12)
+
+
+def test_weights_and_scores_are_moved_apart() -> None:
+    recipe = par.smoke("xl")
+    supernet = Supernet(recipe.space, seed=0)
+    policy = GumbelPolicy(supernet, temperature=recipe.temperature)
+    task = load_task(recipe.task)
+    steps = SupernetSearch(supernet, policy, task, recipe.search, recipe.choices)
+    plan = task.plan(batch_tokens=256, seed=0, memory=recipe.search.memory)
+    kinds = []
+    for number in range(20):
+        weights, choices = recipe.choices.teaches(number)
+        before = [p.clone() for p in supernet.parameters()], policy.theta.clone()
+        batch = plan.batch(number)
+        steps.step(batch if weights else None, batch if choices else None)
+        moved = any(
+            not torch.equal(a, b) for a, b in zip(before[0], supernet.parameters(), strict=True)
+        )
+        assert (moved, not torch.equal(before[1], policy.theta)) == (weights, choices)
+        kinds.append("a" if choices else "w")
+    assert "".join(kinds) == "w" * 10 + "wwwwa" * 2, "weights first, then a fifth for the order"
+
+
+# --- the recipe ---------------------------------------------------------------------------
+
+
+def ended(folder: Path) -> list[tuple[str, str, float, float]]:
+    """What must be the same after a restart: all but what was timed."""
+    study = Study.open(folder)
+    found = [(t.note, t.arch, t.values["loss"], t.values["flops"]) for t in study.trials]
+    study.close()
+    return found
+
+
+def counted(variant: str = "xl", **changes: Any) -> par.Par:
+    """The smoke preset without a clock."""
+    return replace(par.smoke(variant), target=None, **changes)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The smoke preset run through without a pause."""
+    folder = tmp_path_factory.mktemp("par") / "whole"
+    recipe = counted()
+    study = recipe.begin(folder)
+    assert recipe.conduct(study) == "exhausted"
+    study.close()
+    return folder
+
+
+def test_the_smoke_preset_runs_through_the_command_line(
+    tmp_path: Path, in_process: InProcess
+) -> None:
+    out = str(tmp_path / "run")
+    done = in_process("search", "par", "--preset", "smoke", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "the supernet found" in done.stdout
+    study = Study.open(Path(out))
+    notes = [trial.note for trial in study.trials]
+    assert notes == [
+        "found by the supernet",
+        "sandwich (s)x1(sf)x1(f)x1",
+        "design rule (sff)x1(f)x1",
+        "random",
+        "random",
+    ]
+    assert all({"latency", "bits_per_byte"} <= set(trial.values) for trial in study.trials)
+    outcome = read_outcome(study.folder)
+    assert outcome.baseline is not None
+    assert outcome.baseline.name == "plain order (sf)x2"
+    assert outcome.headline
+
+
+def test_an_ended_search_is_resumed_by_the_command_line(whole: Path, in_process: InProcess) -> None:
+    before = ended(whole)
+    again = in_process("resume", str(whole), "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["state"] == "finished"
+    assert ended(whole) == before
+
+
+def test_a_masked_language_model_is_searched_alike(tmp_path: Path) -> None:
+    recipe = counted("bert", random=1)
+    study = recipe.begin(tmp_path)
+    assert recipe.conduct(study) == "exhausted"
+    assert [t.note.split()[0] for t in study.trials] == ["found", "sandwich", "design", "random"]
+    assert "encoder(16" in study.notation(0)
+    study.close()
+
+
+_KILLED = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from formwright.recipes import par
+recipe = replace(par.smoke("xl"), target=None)
+study = recipe.begin(Path(sys.argv[1]))
+recipe.conduct(study)
+"""
+
+
+@pytest.mark.parametrize("mark", ["supernet/checkpoint-00000010", "trials"])
+def test_a_killed_search_ends_as_one_that_was_not(whole: Path, tmp_path: Path, mark: str) -> None:
+    folder = tmp_path / "run"
+    words = [sys.executable, "-c", _KILLED, str(folder)]
+    process = subprocess.Popen(words, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 120
+    while not (folder / mark).exists() and time.monotonic() < deadline:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not list(folder.glob("outcome.json")) or not read_outcome(folder).headline
+    recipe = counted()
+    study = recipe.begin(folder)
+    assert recipe.conduct(study) == "exhausted"
+    study.close()
+    assert ended(folder) == ended(whole)
+    for name in ("gates.jsonl", "search.json"):
+        ours, theirs = (f / "supernet" / name for f in (folder, whole))
+        assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_a_stop_is_honoured_and_the_search_goes_on_later(whole: Path, tmp_path: Path) -> None:
+    recipe = counted()
+    study = recipe.begin(tmp_path)
+    asked = iter([False] * 12 + [True])
+    assert recipe.conduct(study, stop=lambda: next(asked)) == "stopped"
+    assert not study.trials
+    assert recipe.conduct(study) == "exhausted"
+    study.close()
+    assert ended(tmp_path) == ended(whole)
+
+
+def test_prices_are_measured_once_and_weigh_on_the_order(tmp_path: Path) -> None:
+    recipe = counted("fast", price=100.0)
+    study = recipe.begin(tmp_path)
+    found = par.search(recipe, study)
+    assert found is not None
+    assert set(found.values()) == {2}, "nothing is worth so much"
+    path = tmp_path / "supernet" / "prices.json"
+    rows = json.loads(path.read_bytes())
+    assert sum(max(row) for row in rows.values()) == pytest.approx(1)
+    assert all(row[2] == 0 for row in rows.values()), "identity is free"
+    (tmp_path / "supernet" / "result.json").unlink()
+    changed = {name: [0.0, 0.0, 1.0] for name in rows}
+    path.write_text(json.dumps(changed))
+    par.search(recipe, study)
+    assert json.loads(path.read_bytes()) == changed, "what was measured is used again"
+    study.close()
+
+
+def test_latency_prices_come_from_a_table_of_the_target() -> None:
+    recipe = par.smoke("fast")
+    price = par._price_of_layer(recipe, recipe.space)
+    (_, stack, site), *_ = recipe.baseline[1].stacks()
+    attention, feedforward = stack.layers[:2]
+    assert price(attention, site) > price(feedforward, site) > 0, "256 tokens are looked back at"
+    assert price(recipe.family.letters["i"], site) < 0.5 * price(feedforward, site)
+
+
+def test_random_members_and_the_rule_are_trained_like_the_found_one(whole: Path) -> None:
+    study = Study.open(whole)
+    steps = {trial.values["steps"] for trial in study.trials}
+    assert steps == {float(counted().training.steps or 0)}
+    assert sum(trial.note == "random" for trial in study.trials) == 2
+    found = [json.loads(p.read_bytes())["config"] for p in whole.glob("**/run/run.json")]
+    assert len(found) == 1 + len(study.trials), "the baseline too"
+    wanted = counted().training.replace(seed=0, checkpoint_every=3)
+    assert all(TrainConfig.from_data({**config, "seed": 0}) == wanted for config in found)
+    study.close()

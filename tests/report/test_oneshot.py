@@ -1,0 +1,201 @@
+"""Sections of one-shot searches: what they compute, and that nothing in a file breaks them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.report.material import material, payloads
+from tests.report.oneshot import (
+    SLOTS,
+    STEPS,
+    lines,
+    order,
+    priced,
+    pruned,
+    searched,
+    share,
+    written,
+)
+from tests.report.test_page import Reader
+
+from formwright.report import page_html
+from formwright.report.material import Material
+from formwright.report.sections.gates import cost_info, gates_info
+from formwright.report.sections.pruning import pruning_info
+from formwright.report.sections.selected import selected_info
+from formwright.report.sections.shares import shares_info
+from formwright.report.supernet import place_of, stem_of, trace_of
+
+SECTIONS = ("selected", "shares", "pruning", "gates")
+
+
+def shown(found: Material) -> list[str]:
+    ids = Reader(page_html(found)).ids()
+    return [name for name in ids if name in SECTIONS]
+
+
+def test_sections_are_there_where_their_files_are(tmp_path: Path) -> None:
+    assert shown(material([])) == []
+    assert shown(searched(tmp_path / "a")) == ["selected", "shares", "gates"]
+    assert shown(pruned(tmp_path / "b")) == ["selected", "pruning"]
+    bare = tmp_path / "c"
+    bare.mkdir()
+    assert shown(material([], folder=bare)) == []
+
+
+def test_the_heat_map_shows_the_last_probabilities_and_the_order(tmp_path: Path) -> None:
+    (info,) = shares_info(trace_of(searched(tmp_path)))
+    assert info.step == 20 * STEPS
+    assert info.group.options == ("self-attention", "feed-forward", "identity")
+    assert info.shares == [tuple(share(slot, STEPS)) for slot in range(SLOTS)]
+    wanted = "".join("sfi"[row.index(max(row))] for row in info.shares)
+    assert info.order == wanted
+    assert wanted.startswith("sss")
+    assert wanted.endswith("ff")
+    page = Reader(page_html(searched(tmp_path)))
+    assert wanted in page.words
+    first = share(0, STEPS)[0]
+    assert f"layer0, self-attention: {first:.1%}" in page.words
+    taken = [a for n, a in page.tags if n == "rect" and a.get("class") == "heat taken"]
+    assert len(taken) == 2 * SLOTS, "one in each column, on both sheets"
+
+
+def test_the_strip_counts_what_is_alive_and_what_lasted_is_on_top(tmp_path: Path) -> None:
+    (info,) = pruning_info(trace_of(pruned(tmp_path)))
+    assert info.name == "heads"
+    assert info.stages == list(range(7))
+    rows = {kind.words: (kind.alive, kind.total) for kind in info.kinds}
+    assert rows["performer attention"] == ([2, 2, 2, 2, 2, 1, 1], 2)
+    assert rows["local attention"] == ([2, 1, 1, 0, 0, 0, 0], 2)
+    assert rows["self-attention"] == ([2, 2, 2, 2, 2, 2, 1], 2)
+    assert [kind.words for kind in info.kinds][:2] == ["self-attention", "performer attention"]
+    assert [kind.words for kind in info.kinds][-1] == "local attention"
+    scores = {kind.words: kind.score for kind in info.kinds}
+    assert scores["local attention"] == pytest.approx((0.10 + 0.08) / 2), "the last each had"
+    page = Reader(page_html(pruned(tmp_path)))
+    assert "stage 5, performer attention: 1 of 2 alive" in page.words
+    assert "8 heads are alive" in page.words
+
+
+def test_gates_are_followed_over_time_with_their_mean(tmp_path: Path) -> None:
+    (info,) = gates_info(trace_of(searched(tmp_path)))
+    assert [part.words for part in info.series] == ["self-attention", "feed-forward", "identity"]
+    for option, part in enumerate(info.series):
+        assert len(part.each) == SLOTS
+        step, mean = part.mean[4]
+        assert step == 100
+        wanted = sum(share(slot, 5)[option] for slot in range(SLOTS)) / SLOTS
+        assert mean == pytest.approx(wanted)
+
+
+def test_costs_are_prices_times_gates(tmp_path: Path) -> None:
+    info = cost_info(trace_of(priced(tmp_path)))
+    assert info is not None
+    assert info.names == ["self-attention", "feed-forward"], "identity costs nothing"
+    assert info.whole == [pytest.approx(0.06 * SLOTS), pytest.approx(0.02 * SLOTS)]
+    last = [share(slot, STEPS) for slot in range(SLOTS)]
+    wanted = sum(0.06 * row[0] + 0.02 * row[1] for row in last)
+    assert info.lines[1][-1][1] == pytest.approx(sum(0.02 * row[1] for row in last))
+    assert info.total[-1] == (20 * STEPS, pytest.approx(wanted))
+    assert "expected cost" in Reader(page_html(priced(tmp_path))).words
+    assert cost_info(trace_of(searched(tmp_path / "unpriced"))) is None
+
+
+def test_gates_of_slices_share_a_colour(tmp_path: Path) -> None:
+    written(tmp_path / "supernet", order(2))
+    rows = [
+        {"step": step, "name": f"inner{i}", "values": [1.0, 1.0 - 0.1 * step, -0.2, 0.5]}
+        for step in range(5)
+        for i in range(3)
+    ]
+    lines(tmp_path / "supernet" / "gates.jsonl", rows)
+    found = material([], folder=tmp_path)
+    (info,) = gates_info(trace_of(found))
+    (part,) = info.series
+    assert len(part.each) == 12
+    assert (info.low, info.high) == (-0.2, 1.0)
+    assert part.mean[-1] == (4, pytest.approx((1.0 + 0.6 - 0.2 + 0.5) / 4))
+    assert shares_info(trace_of(found)) == [], "they are no probabilities"
+
+
+def test_the_selected_architecture_stands_beside_the_baseline(tmp_path: Path) -> None:
+    found = searched(tmp_path)
+    info = selected_info(found)
+    assert info is not None
+    assert info.found == found.architecture(found.trials[0])
+    assert info.baseline == found.baseline
+    page = Reader(page_html(found))
+    pictures = [a for n, a in page.tags if n == "img"]
+    assert [a["alt"] for a in pictures] == [
+        "Drawing of Trial 0: found by the supernet",
+        "Drawing of plain order (sf)x6",
+    ]
+    assert all(str(a["src"]).startswith("data:image/svg+xml;base64,") for a in pictures)
+
+
+def test_many_looks_are_thinned_from_first_to_last(tmp_path: Path) -> None:
+    written(tmp_path / "supernet", order(2))
+    rows = [{"step": s, "name": "layer0", "values": [0.5, 0.25, 0.25]} for s in range(5000)]
+    lines(tmp_path / "supernet" / "gates.jsonl", rows)
+    looks = trace_of(material([], folder=tmp_path)).looks
+    assert len(looks) == 160
+    assert (looks[0].step, looks[-1].step) == (0, 4999)
+
+
+@pytest.mark.parametrize(
+    ("name", "stem", "place"),
+    [("layer3", "layer", "4"), ("heads", "heads", "heads"), ("7", "7", "7"), ("a_0", "a", "1")],
+)
+def test_names_are_split_from_their_numbers(name: str, stem: str, place: str) -> None:
+    assert (stem_of(name), place_of(name)) == (stem, place)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "cut off": lambda p: p.write_bytes(p.read_bytes()[:-25]),
+    "binary": lambda p: p.write_bytes(bytes(range(256)) * 50),
+    "empty": lambda p: p.write_bytes(b""),
+    "other JSON": lambda p: p.write_text('[1, 2]\n{"step": "x"}\nnull\n{"stage": 1, "alive": 3}\n'),
+    "strange numbers": lambda p: p.write_text(
+        '{"step": 1, "name": "layer0", "values": [NaN, 1, 0]}\n'
+        '{"step": 2, "name": "layer0", "values": [1e999, 1, 0]}\n'
+        '{"step": true, "name": "layer0", "values": [1, 0, 0]}\n'
+        '{"stage": 0, "alive": {"heads": [0, "x", null]}, "scores": {"heads": {"a": 1, "0": []}}}\n'
+    ),
+    "deep": lambda p: p.write_text("[" * 100_000),
+    "gone": lambda p: p.unlink(),
+    "a folder": lambda p: (p.unlink(), p.mkdir())[0],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("file", ["gates.jsonl", "search.json", "prices.json", "stages.jsonl"])
+def test_damaged_files_break_nothing(tmp_path: Path, damage: str, file: str) -> None:
+    found = pruned(tmp_path) if file == "stages.jsonl" else priced(tmp_path)
+    DAMAGE[damage](tmp_path / "supernet" / file)
+    page = Reader(page_html(found))
+    assert not page.open
+    if file == "gates.jsonl" and damage == "cut off":
+        (info,) = shares_info(trace_of(found))
+        assert info.step == 20 * STEPS
+        assert len(info.shares) == SLOTS - 1, "only the last line is lost"
+
+
+def test_hostile_words_in_the_files_stay_words(tmp_path: Path) -> None:
+    supernet = tmp_path / "supernet"
+    words = payloads()
+    rows = [
+        {"step": step, "name": name, "values": [0.5, 0.5]} for step in (1, 2) for name in words[:40]
+    ]
+    lines(supernet / "gates.jsonl", rows)
+    stages = [
+        {"stage": i, "alive": {words[i]: [0, 1]}, "scores": {words[i]: {"0": 1.0}}, "words": word}
+        for i, word in enumerate(words[:60])
+    ]
+    lines(supernet / "stages.jsonl", stages)
+    (supernet / "prices.json").write_text(json.dumps({name: [1.0, 0.0] for name in words[:40]}))
+    page = Reader(page_html(material([], folder=tmp_path)))
+    assert not page.open
+    assert not [n for n, _ in page.tags if n in ("iframe", "base", "form", "object")]
+    assert sum(n == "script" for n, _ in page.tags) == 3
+    assert not [a for n, a in page.tags for k in a if k.startswith("on")]
