@@ -224,6 +224,8 @@ class TestCommandLine:
             (("search", "--strategy", "nonsense", "--cost", "flops"), "No strategy is called"),
             (("search", "nonsense"), "No recipe is called"),
             (("search", "lts", "--preset", "huge"), "No preset is called"),
+            (("search", "par", "--budget", "3m"), "--budget does not apply to the recipe 'par'"),
+            (("search", "fft", "--set", "lr=1"), "--set does not apply to the recipe 'fft'"),
             (("search", "--budget", "soon"), "no length of time"),
             (("show", "nowhere"), "nowhere"),
             (("resume", "nowhere"), "nowhere"),

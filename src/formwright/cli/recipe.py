@@ -9,8 +9,19 @@ if TYPE_CHECKING:
     from formwright.study import Study
 
 
+# What a recipe can be told; its presets decide everything else.
+OPTIONS = ("recipe", "task", "preset", "target", "seed", "out", "json")
+
+
 def run_recipe(
-    name: str, preset: str, *, out: Path | None, seed: int, target: str, quiet: bool
+    name: str,
+    preset: str,
+    *,
+    task: str,
+    out: Path | None,
+    seed: int,
+    target: str,
+    quiet: bool,
 ) -> None:
     """Run a recipe; the same command again continues where it stopped."""
     import shlex
@@ -18,7 +29,8 @@ def run_recipe(
     from formwright.cost import read_target
     from formwright.recipes.catalogue import recipe
 
-    made = recipe(name, preset, seed=seed, target=read_target(target) if target else None)
+    where = read_target(target) if target else None
+    made = recipe(name, preset, task=task, seed=seed, target=where)
     folder = out or Path("runs") / f"{made.name}-{seed}"
 
     def say(text: str) -> None:

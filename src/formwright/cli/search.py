@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from formwright.recipes.plan import Plan
     from formwright.study import Study
 
-RECIPE_HELP = "A published system (lts), or nothing for the usual search."
+RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 SET_HELP = "A number of the training, such as batch_tokens=2048, lr=1e-3."
 
 
 def run(
+    context: typer.Context,
     recipe: Annotated[str | None, typer.Argument(help=RECIPE_HELP, show_default=False)] = None,
     task: Annotated[str, typer.Option(help="A task: stdlib, classify:reviews.csv, ...")] = "stdlib",
     space: Annotated[str, typer.Option(help=SPACE_HELP)] = "open",
@@ -47,9 +48,12 @@ def run(
     from formwright.train import TrainConfig
 
     if recipe is not None:
-        from formwright.cli.recipe import run_recipe
+        from formwright.cli.recipe import OPTIONS, run_recipe
 
-        run_recipe(recipe, preset, out=out, seed=seed, target=target, quiet=json)
+        given = _given(context)
+        _refuse(recipe, [name for name in given if name not in OPTIONS])
+        own = task if "task" in given else ""
+        run_recipe(recipe, preset, task=own, out=out, seed=seed, target=target, quiet=json)
         return
     plan = Plan(
         task=task,
@@ -94,6 +98,25 @@ def resume(
         resume_recipe(study, quiet=json)
         return
     _conduct(study, json, seconds(budget) if budget else None, trials, workers)
+
+
+def _given(context: typer.Context) -> list[str]:
+    """The options that were typed."""
+    typed = ("COMMANDLINE", "ENVIRONMENT")
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source and source.name in typed]
+
+
+def _refuse(recipe: str, options: list[str]) -> None:
+    """Nothing that was asked for is passed over in silence."""
+    if options:
+        from formwright.errors import InputError
+
+        words = f"--{options[0].strip('_').replace('_', '-')}"
+        raise InputError(
+            f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
+            "or search without a recipe; --task, --preset, --target, --seed and --out apply."
+        )
 
 
 def _search(plan: "Plan", folder: Path, json: bool) -> None:

@@ -49,6 +49,9 @@ class Recipe(Protocol):
     def expected(self) -> int:
         """Trials that its study will have."""
 
+    def for_task(self, task: str) -> "Recipe":
+        """The same on another task."""
+
     def begin(self, folder: Path, *, command: str, say: Callable[[str], None]) -> Study:
         """Open its study, or create it."""
 
@@ -63,20 +66,23 @@ class Recipe(Protocol):
         """Run it to the end, or until ``stop`` says so. Calling it again goes on."""
 
 
-def recipe(name: str, preset: str, *, seed: int = 0, target: Target | None = None) -> Recipe:
-    """The recipe called ``name`` with the numbers of a preset."""
+def recipe(
+    name: str, preset: str, *, task: str = "", seed: int = 0, target: Target | None = None
+) -> Recipe:
+    """The recipe called ``name`` with the numbers of a preset, on its own task unless named."""
     if name not in RECIPES:
         raise UnknownName("recipe", name, RECIPES)
     if preset not in PRESETS:
         raise UnknownName("preset", preset, PRESETS)
     file, variant = RECIPES[name]
     made: Any = getattr(import_module(f"formwright.recipes.{file}"), preset)(variant)
-    changes = {"seed": seed, **({"target": target} if target is not None else {})}
-    found: Recipe = replace(made, **changes)
+    if task and task != made.task:
+        made = made.for_task(task)
+    found: Recipe = replace(made, seed=seed, **({} if target is None else {"target": target}))
     return found
 
 
 def recipe_of(study: Study) -> Recipe:
     """The recipe that a study was begun by."""
     name, _, preset = str(study.meta["recipe"]).rpartition("-")
-    return recipe(name, preset, seed=study.seed)
+    return recipe(name, preset, task=study.meta.get("task") or "", seed=study.seed)

@@ -124,6 +124,11 @@ class Dartformer:
         spaces = {"prune": self.encoders.head_space, "layers": self.encoders.layers_space}
         return spaces.get(self.variant, self.encoders.block_space)()
 
+    def for_task(self, task: str) -> "Dartformer":
+        """The same on another task."""
+        frame = known_task(task).frame
+        return replace(self, task=task, encoders=replace(self.encoders, frame=frame))
+
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it."""
         space = self.encoders.mixed() if self.mixes else self.encoders.layer_wise()

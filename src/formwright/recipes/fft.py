@@ -36,7 +36,7 @@ from formwright.recipes import oneshot
 from formwright.recipes.conduct import Say, champion, one_thread, target_of, with_baseline
 from formwright.recipes.fft_search import Finding, InheritingJudge, Method, profile, sweep
 from formwright.recipes.fft_space import Cut, predicted
-from formwright.recipes.oneshot import SUPERNET
+from formwright.recipes.oneshot import SUPERNET, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.strategy.gradient import SearchConfig
 from formwright.study import Ending, Study
@@ -121,6 +121,10 @@ class Fft:
             folder=str(folder),
         )
 
+    def for_task(self, task: str) -> "Fft":
+        """The same on another task, timed at its length."""
+        return replace(self, task=task, target=at_length_of(task, self.target))
+
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with its clock calibrated."""
         return oneshot.begin(
@@ -143,7 +147,7 @@ class Fft:
         say: Say = lambda text: None,
     ) -> Ending:
         """Train the whole, profile it, search, judge. Calling it again goes on."""
-        recipe = replace(self, task=study.meta["task"], target=target_of(study))
+        recipe = replace(self, target=target_of(study))
         judge = recipe.judge(study.folder)
         asked = stop or (lambda: False)
         with one_thread():

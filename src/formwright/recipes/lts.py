@@ -31,6 +31,7 @@ from formwright.cost import Target, calibrate
 from formwright.cost.profiling import plan_for, profile_space, with_reference
 from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
+from formwright.estimate.training import known_task
 from formwright.execute import search
 from formwright.files import write_atomically
 from formwright.recipes.conduct import Say, one_thread
@@ -92,6 +93,19 @@ class Lts:
     def expected(self) -> int:
         """Trials at least: the candidates, before their front is measured."""
         return self.candidates
+
+    def for_task(self, task: str) -> "Lts":
+        """The same for a task's symbols and length, its models trained on it."""
+        frame = known_task(task).frame
+        declared = self.space.declared.replace(frame=frame)
+        name, arch = self.baseline
+        return replace(
+            self,
+            task=task,
+            space=TreeSpace(declared, self.space.constraints, self.space.name),
+            baseline=(name, arch.replace(frame=frame).check()),
+            target=self.target.replace(length=frame.length),
+        )
 
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with the clock calibrated."""

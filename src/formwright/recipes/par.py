@@ -38,7 +38,7 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import oneshot
 from formwright.recipes.conduct import Say, one_thread, target_of
-from formwright.recipes.oneshot import SUPERNET, Judge
+from formwright.recipes.oneshot import SUPERNET, Judge, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space
 from formwright.strategy.gradient import (
@@ -139,6 +139,12 @@ class Par:
         named = (("sandwich", sandwich_order(self.slots)), ("design rule", par_order(self.slots)))
         return [(f"{name} {text}", decisions_of(text, self.family)) for name, text in named]
 
+    def for_task(self, task: str) -> "Par":
+        """The same on another task, timed at its length unless text goes on from a memory."""
+        remembers = self.target is not None and self.target.past > 0
+        target = self.target if remembers else at_length_of(task, self.target)
+        return replace(self, task=task, target=target)
+
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with its clock calibrated."""
         return oneshot.begin(
@@ -161,7 +167,7 @@ class Par:
         say: Say = lambda text: None,
     ) -> Ending:
         """Search the supernet, then train and measure what it found. Calling it again goes on."""
-        recipe = replace(self, task=study.meta["task"], target=target_of(study))
+        recipe = replace(self, target=target_of(study))
         decisions = search(recipe, study, stop=stop, say=say)
         if decisions is None:
             return "stopped"
