@@ -140,7 +140,7 @@ def conclude(study: Study, outcome: Outcome) -> Outcome:
     facts = {"times": times}
     words = f"cheaper, {1 / times:.2f} times the {cost.name} of"
     if cost.name == "latency":
-        facts, words = _paired(study, chosen, baseline)
+        facts, words = paired(study, chosen, baseline)
     ours, theirs = chosen.values[quality.name], baseline.values[quality.name]
     steps = chosen.values.get("steps")
     after = f" after {steps:.0f} training steps each" if steps else ""
@@ -175,7 +175,7 @@ def champion(
     return min(good, key=lambda t: cost.sign * t.values[cost.name], default=None)
 
 
-def _paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, float], str]:
+def paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, float], str]:
     """Measure the two against each other once more, longer than in the search."""
     target = target_of(study)
     ours: Architecture = study.space.resolve(chosen.decisions)
@@ -185,9 +185,10 @@ def _paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, 
         "speedup_low": 1 / found.high,
         "speedup_high": 1 / found.low,
     }
+    faster = facts["speedup"] >= 1
     words = (
-        f"{facts['speedup']:.2f} times faster (95 %: {facts['speedup_low']:.2f} to "
-        f"{facts['speedup_high']:.2f}) than"
+        f"{facts['speedup']:.2f} times {'faster' if faster else 'as fast'} (95 %: "
+        f"{facts['speedup_low']:.2f} to {facts['speedup_high']:.2f}) {'than' if faster else 'as'}"
     )
     return facts, words
 

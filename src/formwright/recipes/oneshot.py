@@ -7,7 +7,7 @@ of any other search, and random search at equal cost stands beside every result.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from formwright.arch import Architecture, arch_id, notation
@@ -16,7 +16,7 @@ from formwright.errors import InputError
 from formwright.estimate import Counted, Estimator, Measured, Together, Training
 from formwright.estimate.training import known_task
 from formwright.execute import executor_for
-from formwright.recipes.conduct import Say, conclude, one_thread, target_of, with_baseline
+from formwright.recipes.conduct import Say, conclude, one_thread, paired, target_of, with_baseline
 from formwright.space import Decisions, TreeSpace
 from formwright.study import Ending, Rules, Study, run
 from formwright.study.loop import OnEvent
@@ -149,5 +149,30 @@ def verdict(
             options={"candidates": candidates},
         )
         if ending != "stopped":
-            outcome = conclude(study, outcome)
+            outcome = _conclude(study, outcome)
     return ending, outcome
+
+
+def _conclude(study: Study, outcome: Outcome) -> Outcome:
+    """What the supernet found, the first trial, against the baseline and the random members."""
+    found, baseline = study.trials[0], outcome.baseline
+    quality, cost = study.objectives
+    if not found.done or baseline is None:
+        return conclude(study, outcome)
+    ours, theirs = (values[quality.name] for values in (found.values, baseline.values))
+    if cost.name == "latency":
+        facts, words = paired(study, found, baseline)
+    else:
+        times = found.values[cost.name] / baseline.values[cost.name]
+        facts, words = {"times": 1 / times}, f"{times:.2f} times the {cost.name} of"
+    headline = (
+        f"What the supernet found is {words} {baseline.name}, at {quality.name} {ours:.4g} "
+        f"against {theirs:.4g}."
+    )
+    drawn = [t.values[quality.name] for t in study.trials if t.done and t.note == "random"]
+    if drawn:
+        best = min(drawn, key=lambda value: quality.sign * value)
+        headline += f" The best of {len(drawn)} random members has {best:.4g}."
+    outcome = replace(outcome, headline=headline, chosen=found.number, facts=facts)
+    write_outcome(study.folder, outcome)
+    return outcome
