@@ -16,13 +16,14 @@ from typing import Any
 
 import torch
 
+from formwright.cost import Target
 from formwright.cost.machine import cpu
 from formwright.cost.paired import ratio_of
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import build
 from formwright.recipes.fft import small
-from formwright.recipes.fft_search import counted, shares_of_time
+from formwright.recipes.fft_search import shares_of_time, timed
 from formwright.recipes.fft_space import Cut, prices
 from formwright.strategy.gradient import SupernetSearch
 from formwright.supernet import Supernet
@@ -48,12 +49,13 @@ def plain(cut: Cut, config: TrainConfig) -> Callable[[int], None]:
     return step
 
 
-def searching(kind: str, cut: Cut, config: TrainConfig) -> Callable[[int], None]:
+def searching(
+    kind: str, cut: Cut, config: TrainConfig, costs: dict[str, list[float]]
+) -> Callable[[int], None]:
     """A step of a search, data loading included."""
     task = known_task(TASK)
     supernet = Supernet(cut.components(task.frame), dropout=config.dropout)
     (method,) = small(f"mini-{kind}").methods
-    costs = prices(cut, shares_of_time(cut, task.frame, counted(32)))
     policy = method.policy(supernet, costs, PRICE)
     search = SupernetSearch(supernet, policy, task, config, method.choices)
     plan = task.plan(batch_tokens=config.batch_tokens, seed=config.seed)
@@ -81,8 +83,10 @@ def main() -> None:
     config = TrainConfig(
         steps=BLOCK * args.blocks, batch_tokens=2048, dropout=args.dropout, warmup=10
     )
+    measure = timed(Target(batch=16, length=32), 32, 1.0)
+    costs = prices(cut, shares_of_time(cut, known_task(TASK).frame, measure))
     runs = {"plain": plain(cut, config)}
-    runs |= {kind: searching(kind, cut, config) for kind in ("sdo", "do")}
+    runs |= {kind: searching(kind, cut, config, costs) for kind in ("sdo", "do")}
     times: dict[str, list[float]] = {name: [0.0] * args.blocks for name in runs}
     for number in range(BLOCK * args.blocks):
         for name, step in runs.items():  # step by step, so that all see the same machine

@@ -130,6 +130,31 @@ def test_what_is_left_computes_what_the_supernet_does_and_is_smaller() -> None:
     assert len(shapes) > 35
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_parts_computed_at_once_are_the_same_as_one_by_one(learned: bool) -> None:
+    supernet, _ = supernet_of()
+    policy = real(supernet)
+    for seed in range(6):
+        drawn(policy, seed)
+        answers, slopes = [], []
+        for one_by_one in (False, True):
+            supernet.holder.checkpoint = one_by_one  # which keeps parts apart
+            supernet.zero_grad()
+            policy.zero_grad()
+            with torch.set_grad_enabled(learned):
+                gates = policy.gates(0, torch.Generator())
+            with supernet.gated(gates):
+                answer = supernet(*inputs())
+            answer.square().sum().backward()
+            answers.append(answer.detach())
+            found = [*supernet.parameters(), *policy.parameters()]
+            slopes.append([p.grad for p in found if p.grad is not None and p.grad.any()])
+        torch.testing.assert_close(*answers, **EXACT)
+        assert len(slopes[0]) == len(slopes[1]) > 20
+        for a, b in zip(*slopes, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
+
+
 def test_without_query_key_slices_heads_average_values() -> None:
     supernet, _ = supernet_of()
     gates = hardened(real(supernet).best_gates(), CUT)

@@ -35,11 +35,26 @@ class ConnectedOp(Operator):
     ) -> Float[Tensor, "b n w"]:
         """The same with other weights, also learned ones."""
         rest: Tensor | None = None  # R, while it is not zero
-        for layer, weight in zip(self.layers, weights, strict=True):
-            found = layer(x, ctx)
+        group: list[nn.Module] = []  # parts that read the same X
+        last = len(self.layers) - 1
+        for number, (layer, weight) in enumerate(zip(self.layers, weights, strict=True)):
+            group.append(layer)
+            if isinstance(weight, float) and weight == 0.0 and number != last:
+                continue
+            found = self.beside(group, x, ctx)
             found = found if rest is None else rest + found
+            group = []
             if isinstance(weight, float) and weight in (0.0, 1.0):  # exactly the plain network
                 x, rest = (x, found) if weight == 0 else (x + self.dropout(found), None)
             else:
                 x, rest = x + weight * self.dropout(found), (1 - weight) * found
         return x if rest is None else x + self.dropout(rest)
+
+    def beside(
+        self, parts: Sequence[nn.Module], x: Float[Tensor, "b n w"], ctx: Context
+    ) -> Float[Tensor, "b n w"]:
+        """The sum of parts that read the same input."""
+        found: Tensor = parts[0](x, ctx)
+        for part in parts[1:]:
+            found = found + part(x, ctx)
+        return found

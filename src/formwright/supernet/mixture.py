@@ -3,9 +3,11 @@
 b batch, n token, w width
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -17,6 +19,7 @@ from formwright.ops.connector import ConnectedOp
 from formwright.ops.container import StackOp, filled
 from formwright.ops.norm.layernorm import LayerNormOp, gated_layer_norm
 from formwright.supernet.elastic import ElasticOp, slots_of
+from formwright.supernet.fuse import Fusion
 from formwright.supernet.gates import Gate, GateHolder, is_off, scaled, total
 from formwright.supernet.node import (
     Elastic,
@@ -179,6 +182,25 @@ class OpenConnectedOp(ConnectedOp):
     ) -> None:
         super().__init__(node.fixed, site, builder)
         self.names, self.holder = node.names, holder
+        self.fusion = Fusion(builder.dropout, builder.attention_dropout)
+
+    def beside(
+        self, parts: Sequence[nn.Module], x: Float[Tensor, "b n w"], ctx: Context
+    ) -> Float[Tensor, "b n w"]:
+        """Parts that are on, at once where they are of one kind; none give zeros."""
+        found: list[tuple[nn.Module, Gate]] = []
+        for part in parts:
+            if not isinstance(part, GatedOp) or len(part.branches) != 1 or part.node.join != "sum":
+                return super().beside(parts, x, ctx)
+            (gate,) = part.gates()
+            if is_off(gate):
+                part.leave_out(part.branches[0], ctx)
+            else:
+                found.append((part.branches[0], gate))
+        if not found:
+            return torch.zeros_like(x)
+        fused = None if self.holder.checkpoint else self.fusion(found, x, ctx)
+        return super().beside(parts, x, ctx) if fused is None else fused
 
     def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
         weights = [
