@@ -34,7 +34,7 @@ from formwright.cost.profile import Profile, load_profile
 from formwright.estimate import Proxies
 from formwright.recipes import lts
 from formwright.recipes.statistics import spearman
-from formwright.space import TreeSpace
+from formwright.space import Decisions, TreeSpace
 from formwright.space.lts import lts_space
 from formwright.strategy.blackbox import make_strategy
 from formwright.strategy.pareto import hypervolume
@@ -45,6 +45,7 @@ from formwright.trial import Objective, Trial
 
 RESULTS = Path(__file__).parent / "results" / "lts.json"
 TWO = (Objective("decoder_params", "max"), Objective("latency", "min"))
+Judged = Callable[[Decisions], tuple[float, float]]
 
 
 def proxy(seeds: int, out: Path) -> dict[str, Any]:
@@ -120,23 +121,41 @@ def search(seeds: int, out: Path) -> dict[str, Any]:
 
 def _volume(recipe: lts.Lts, profile: Profile, name: str, seed: int) -> tuple[float, float]:
     """Hypervolume after 2,420 candidates, and milliseconds per candidate, all told."""
-    options = {"sampler": "nsgaii"} if name == "optuna" else {}
-    strategy = make_strategy(name, recipe.space, TWO, seed, **options)
-    points, began = [], time.process_time()
+    points: list[tuple[float, float]] = []
+
+    def judged(decisions: Decisions) -> tuple[float, float]:
+        arch = recipe.space.resolve(decisions)
+        points.append((float(count(arch).non_embedding), profile.latency(arch)[0]))
+        return points[-1]
+
+    began = time.process_time()
+    (_by_optuna if name == "optuna" else _by_ours)(recipe, name, seed, judged)
+    ms = 1e3 * (time.process_time() - began) / len(points)
+    costs = np.array([(-p / 100e6, latency / 400.0) for p, latency in points])
+    return hypervolume(costs, np.array([0.0, 1.0])), ms
+
+
+def _by_ours(recipe: lts.Lts, name: str, seed: int, judged: Judged) -> None:
+    strategy = make_strategy(name, recipe.space, TWO, seed)
     for number in range(recipe.candidates):
         proposal = strategy.ask(number)
         if proposal is None:
             break
-        arch = recipe.space.resolve(proposal.decisions)
-        values = {
-            "decoder_params": float(count(arch).non_embedding),
-            "latency": profile.latency(arch)[0],
-        }
-        points.append((values["decoder_params"], values["latency"]))
+        values = dict(zip([o.name for o in TWO], judged(proposal.decisions), strict=True))
         strategy.tell(Trial(number, proposal.decisions, state="done", values=values))
-    ms = 1e3 * (time.process_time() - began) / len(points)
-    costs = np.array([(-p / 100e6, latency / 400.0) for p, latency in points])
-    return hypervolume(costs, np.array([0.0, 1.0])), ms
+
+
+def _by_optuna(recipe: lts.Lts, name: str, seed: int, judged: Judged) -> None:
+    """NSGA-II as its users run it: one study that goes on."""
+    import optuna
+
+    adapter: Any = make_strategy("optuna", recipe.space, TWO, seed, sampler="nsgaii")
+    sampler = optuna.samplers.NSGAIISampler(seed=seed)
+    study = optuna.create_study(directions=["maximize", "minimize"], sampler=sampler)
+    rng = random.Random(seed)
+    for _ in range(recipe.candidates):
+        asked = study.ask(adapter._ranges)
+        study.tell(asked, judged(adapter._decided(asked.params, rng)))
 
 
 def budget(seeds: int, out: Path) -> dict[str, Any]:
