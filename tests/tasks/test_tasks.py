@@ -28,6 +28,7 @@ BUILT_IN = {
     "planted-far?train=200": Frame(5, 32, Classify(4)),
     "planted-near?train=200": Frame(5, 32, Classify(4)),
     "planted-tag?train=200": Frame(5, 32, Tag(4)),
+    "planted-table?train=200": Frame(5, 32, Tag(4)),
     "planted-mirror?train=200": Frame(5, 32, Tag(4)),
     "planted-sofar?train=200": Frame(5, 32, Tag(4)),
 }
@@ -345,6 +346,16 @@ def test_planted_secrets_are_where_they_should_be() -> None:
     tokens = tags.columns["tokens"].values.reshape(-1, 32) - 1
     found = tags.targets.values.reshape(-1, 32) - 1
     assert (found[:, 1:] == (tokens[:, 1:] + tokens[:, :-1]) % 4).all()
+    looked: Any = load_task("planted-table").split("valid")
+    tokens = looked.columns["tokens"].values.reshape(-1, 32)
+    pairs: dict[tuple[int, int], set[int]] = {}
+    rows = zip(tokens.tolist(), looked.targets.values.reshape(-1, 32).tolist(), strict=True)
+    for row, wanted in rows:
+        for before, token, tag in zip(row, row[1:], wanted[1:], strict=True):
+            pairs.setdefault((token, before), set()).add(tag)
+    assert len(pairs) == 16
+    assert all(len(tags) == 1 for tags in pairs.values())
+    assert len(set.union(*pairs.values())) > 2
     with pytest.raises(InputError, match="length above 40"):
         load_task("planted-far?offset=40")
     mirror: Any = load_task("planted-mirror").split("valid")

@@ -3,6 +3,8 @@
 ``planted-far``: the class is the token at a fixed far place; only long range reaches it.
 ``planted-near``: the class is the most frequent of the first tokens; a short range is enough.
 ``planted-tag``: a token's tag is the sum of it and the one before it, modulo the tags.
+``planted-table``: the same with a random table in place of the sum: attention fetches the token
+before, and what is left is learning pairs by heart, which only feed-forwards can.
 ``planted-mirror``: a token's tag is the token as far from the end as it is from the beginning; only
 what knows pairs of positions finds it where the model is told no positions.
 ``planted-sofar``: a token's tag is the most frequent token up to it; easiest for what sees the past
@@ -25,6 +27,7 @@ from formwright.tasks.registry import Options, task
 from formwright.tasks.tag import Tagging
 
 _SEEDS = {"train": 11, "valid": 12, "test": 13}
+_TABLE = 14  # seed of planted-table's table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +67,15 @@ def tags(name: str, options: PlantedOptions) -> Task:
     """Tag i is (token i + token i-1) modulo the number of symbols; token -1 is 0."""
     _check(options, 0)
 
-    def sums(tokens: np.ndarray) -> np.ndarray:
-        before = np.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
-        return (tokens + before) % options.symbols
+    return _tags(name, options, lambda tokens: (tokens + _before(tokens)) % options.symbols)
 
-    return _tags(name, options, sums)
+
+@task("planted-table", "each tag is looked up by a token and the one before it", PlantedOptions)
+def table(name: str, options: PlantedOptions) -> Task:
+    """Tag i is drawn at random once for each pair of token i and token i-1; token -1 is 0."""
+    _check(options, 0)
+    drawn = draw(_TABLE).integers(options.symbols, size=(options.symbols, options.symbols))
+    return _tags(name, options, lambda tokens: drawn[tokens, _before(tokens)])
 
 
 @task("planted-mirror", "each tag is the token at the mirrored place", PlantedOptions)
@@ -88,6 +95,10 @@ def so_far(name: str, options: PlantedOptions) -> Task:
         return np.stack(counts, axis=2).argmax(axis=2)
 
     return _tags(name, options, commonest)
+
+
+def _before(tokens: np.ndarray) -> np.ndarray:
+    return np.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
 
 
 def _classes(name: str, options: PlantedOptions, label: object) -> Task:
