@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from formwright.cost import Target
 from formwright.errors import UnknownName
 from formwright.estimate.training import known_task
+from formwright.recipes import lts, oneshot
 from formwright.recipes.catalogue import PRESETS, RECIPES, recipe, recipe_of
 
 OTHER = {
@@ -29,7 +31,14 @@ def test_its_name_says_which_it_is(name: str, preset: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dartformer", "dartformer-prune", "fft", "lts", "lts-xl", "par"])
-def test_another_task_gives_its_frame_and_is_found_again(name: str, tmp_path: Path) -> None:
+def test_another_task_gives_its_frame_and_is_found_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_once(target: Target, *, seconds: float) -> Target:
+        return target.replace(reference_ms=1.0)
+
+    for module in (lts, oneshot):
+        monkeypatch.setattr(module, "calibrate", at_once)
     task = OTHER[name.partition("-")[0]]
     made: Any = recipe(name, "smoke", task=task, seed=1)
     frame = known_task(task).frame

@@ -351,7 +351,7 @@ def test_planted_secrets_are_where_they_should_be() -> None:
     pairs: dict[tuple[int, int], set[int]] = {}
     rows = zip(tokens.tolist(), looked.targets.values.reshape(-1, 32).tolist(), strict=True)
     for row, wanted in rows:
-        for before, token, tag in zip(row, row[1:], wanted[1:], strict=True):
+        for before, token, tag in zip(row[:-1], row[1:], wanted[1:], strict=True):
             pairs.setdefault((token, before), set()).add(tag)
     assert len(pairs) == 16
     assert all(len(tags) == 1 for tags in pairs.values())
