@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 if TYPE_CHECKING:
     from formwright.recipes.catalogue import Recipe
     from formwright.study import Study
@@ -13,32 +15,30 @@ if TYPE_CHECKING:
 OPTIONS = ("recipe", "task", "preset", "target", "seed", "out", "json")
 
 
-def run_recipe(
-    name: str,
-    preset: str,
-    *,
-    task: str,
-    out: Path | None,
-    seed: int,
-    target: str,
-    quiet: bool,
-) -> None:
-    """Run a recipe; the same command again continues where it stopped."""
+def run_recipe(context: typer.Context) -> None:
+    """Run the recipe that was typed; the same command again continues where it stopped."""
     import shlex
 
     from formwright.cost import read_target
     from formwright.recipes.catalogue import recipe
 
-    where = read_target(target) if target else None
-    made = recipe(name, preset, task=task, seed=seed, target=where)
-    folder = out or Path("runs") / f"{made.name}-{seed}"
+    typed, given = context.params, _given(context)
+    _refuse(typed["recipe"], [name for name in given if name not in OPTIONS])
+    made = recipe(
+        typed["recipe"],
+        typed["preset"],
+        task=typed["task"] if "task" in given else "",
+        seed=typed["seed"],
+        target=read_target(typed["target"]) if typed["target"] else None,
+    )
+    folder = typed["out"] or Path("runs") / f"{made.name}-{typed['seed']}"
 
     def say(text: str) -> None:
-        if not quiet:
+        if not typed["json"]:
             print(text, flush=True)
 
     command = shlex.join(["formwright", *sys.argv[1:]])
-    _conduct(made, made.begin(folder, command=command, say=say), quiet)
+    _conduct(made, made.begin(folder, command=command, say=say), typed["json"])
 
 
 def resume_recipe(study: "Study", *, quiet: bool) -> None:
@@ -55,3 +55,22 @@ def _conduct(recipe: "Recipe", study: "Study", quiet: bool) -> None:
     with watching(study, quiet=quiet, seconds=None, trials=recipe.expected) as view:
         ending = recipe.conduct(study, stop=view.stopped, on_event=view.on_event, say=view.say)
     finish(study, quiet, view.exit_code if ending == "stopped" else 0)
+
+
+def _given(context: typer.Context) -> list[str]:
+    """The options that were typed."""
+    typed = ("COMMANDLINE", "ENVIRONMENT")
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source and source.name in typed]
+
+
+def _refuse(recipe: str, options: list[str]) -> None:
+    """Nothing that was asked for is passed over in silence."""
+    if options:
+        from formwright.errors import InputError
+
+        words = f"--{options[0].strip('_').replace('_', '-')}"
+        raise InputError(
+            f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
+            "or search without a recipe; --task, --preset, --target, --seed and --out apply."
+        )

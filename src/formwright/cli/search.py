@@ -48,12 +48,9 @@ def run(
     from formwright.train import TrainConfig
 
     if recipe is not None:
-        from formwright.cli.recipe import OPTIONS, run_recipe
+        from formwright.cli.recipe import run_recipe
 
-        given = _given(context)
-        _refuse(recipe, [name for name in given if name not in OPTIONS])
-        own = task if "task" in given else ""
-        run_recipe(recipe, preset, task=own, out=out, seed=seed, target=target, quiet=json)
+        run_recipe(context)
         return
     plan = Plan(
         task=task,
@@ -98,25 +95,6 @@ def resume(
         resume_recipe(study, quiet=json)
         return
     _conduct(study, json, seconds(budget) if budget else None, trials, workers)
-
-
-def _given(context: typer.Context) -> list[str]:
-    """The options that were typed."""
-    typed = ("COMMANDLINE", "ENVIRONMENT")
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return [name for name, source in sources.items() if source and source.name in typed]
-
-
-def _refuse(recipe: str, options: list[str]) -> None:
-    """Nothing that was asked for is passed over in silence."""
-    if options:
-        from formwright.errors import InputError
-
-        words = f"--{options[0].strip('_').replace('_', '-')}"
-        raise InputError(
-            f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
-            "or search without a recipe; --task, --preset, --target, --seed and --out apply."
-        )
 
 
 def _search(plan: "Plan", folder: Path, json: bool) -> None:

@@ -116,6 +116,16 @@ def one_thread() -> Iterator[None]:
         yield
 
 
+def reopened(recipe: str, seed: int, folder: Path) -> Study | None:
+    """The study that a recipe has in a folder; None where there is none, refused if another's."""
+    if not (folder / "study.db").exists():
+        return None
+    study = Study.open(folder)
+    if study.meta.get("recipe") != recipe or study.seed != seed:
+        raise InputError(f"{folder} holds another search; choose another --out.")
+    return study
+
+
 def plan_of(study: Study) -> Plan:
     """The plan that a study was begun with."""
     return Plan.from_data(study.meta.get("plan"))

@@ -41,7 +41,7 @@ from formwright.recipes.blocks import (
 )
 from formwright.recipes.conduct import Say, one_thread
 from formwright.recipes.dartformer_spaces import BLOCKS, TINY, Encoders, all_heads
-from formwright.recipes.oneshot import SUPERNET, Judge, begin, verdict
+from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, verdict
 from formwright.recipes.statistics import spearman
 from formwright.space import Decisions, TreeSpace
 from formwright.study import Ending, Study
@@ -63,7 +63,7 @@ Candidates = list[tuple[str, Decisions]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dartformer:
+class Dartformer(OneShot):
     """Every number of the system.
 
     Args:
@@ -119,6 +119,11 @@ class Dartformer:
         """Plain attention, hand-designed."""
         return f"{self.encoders.layers} layers of softmax", self.encoders.full()
 
+    @property
+    def space(self) -> TreeSpace:
+        """The full-depth models that are judged."""
+        return self.encoders.mixed() if self.mixes else self.encoders.layer_wise()
+
     def supernet_space(self) -> TreeSpace:
         """What is searched."""
         spaces = {"prune": self.encoders.head_space, "layers": self.encoders.layers_space}
@@ -128,20 +133,6 @@ class Dartformer:
         """The same on another task."""
         frame = known_task(task).frame
         return replace(self, task=task, encoders=replace(self.encoders, frame=frame))
-
-    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
-        """Open its study, or create it."""
-        space = self.encoders.mixed() if self.mixes else self.encoders.layer_wise()
-        return begin(
-            self.name,
-            folder,
-            space=space,
-            judge=self._judge(),
-            baseline=self.baseline,
-            seed=self.seed,
-            command=command,
-            say=say,
-        )
 
     def conduct(
         self,
@@ -158,7 +149,7 @@ class Dartformer:
             return "stopped"
         ending, outcome = verdict(
             study,
-            self._judge(),
+            self.judge(study.folder),
             self.baseline,
             self.candidates(stages),
             stop=stop,
@@ -252,7 +243,8 @@ class Dartformer:
             return kinds
         return tuple(kind for kind in kinds for _ in range(self.encoders.heads))
 
-    def _judge(self) -> Judge:
+    def judge(self, folder: Path) -> Judge:
+        """How models are compared."""
         # Mixes of any number of heads lie in the space; random ones with the right number are
         # among the candidates.
         random = 0 if self.mixes else self.random

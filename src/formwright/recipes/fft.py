@@ -36,7 +36,7 @@ from formwright.recipes import oneshot
 from formwright.recipes.conduct import Say, champion, one_thread, target_of, with_baseline
 from formwright.recipes.fft_search import Finding, InheritingJudge, Method, profile, sweep
 from formwright.recipes.fft_space import Cut, predicted
-from formwright.recipes.oneshot import SUPERNET, at_length_of
+from formwright.recipes.oneshot import SUPERNET, OneShot, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.strategy.gradient import SearchConfig
 from formwright.study import Ending, Study
@@ -49,7 +49,7 @@ _DRAWS = 400  # random members among which those of equal cost are picked
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fft:
+class Fft(OneShot):
     """Every number of the system.
 
     Args:
@@ -124,19 +124,6 @@ class Fft:
     def for_task(self, task: str) -> "Fft":
         """The same on another task, timed at its length."""
         return replace(self, task=task, target=at_length_of(task, self.target))
-
-    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
-        """Open its study, or create it with its clock calibrated."""
-        return oneshot.begin(
-            self.name,
-            folder,
-            space=self.space,
-            judge=self.judge(folder),
-            baseline=self.baseline,
-            seed=self.seed,
-            command=command,
-            say=say,
-        )
 
     def conduct(
         self,

@@ -34,7 +34,7 @@ from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
 from formwright.execute import search
 from formwright.files import write_atomically
-from formwright.recipes.conduct import Say, one_thread
+from formwright.recipes.conduct import Say, one_thread, reopened
 from formwright.recipes.statistics import spearman
 from formwright.space import TreeSpace, named_space
 from formwright.space.lts import lts_space
@@ -109,10 +109,8 @@ class Lts:
 
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with the clock calibrated."""
-        if (folder / "study.db").exists():
-            study = Study.open(folder)
-            if study.meta.get("recipe") != self.name or study.seed != self.seed:
-                raise InputError(f"{folder} holds another search; choose another --out.")
+        study = reopened(self.name, self.seed, folder)
+        if study is not None:
             return study
         say("calibrating the clock on this machine")
         target = calibrate(with_reference(self.space, self.target), seconds=2.0)

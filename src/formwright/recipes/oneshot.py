@@ -6,17 +6,25 @@ trained and measured in the same way. So the record, the front, the report and `
 of any other search, and random search at equal cost stands beside every result.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from formwright.arch import Architecture, arch_id, notation
 from formwright.cost import Target, calibrate
-from formwright.errors import InputError
 from formwright.estimate import Counted, Estimator, Measured, Together, Training
 from formwright.estimate.training import known_task
 from formwright.execute import executor_for
-from formwright.recipes.conduct import Say, conclude, one_thread, paired, target_of, with_baseline
+from formwright.recipes.conduct import (
+    Say,
+    conclude,
+    one_thread,
+    paired,
+    reopened,
+    target_of,
+    with_baseline,
+)
 from formwright.space import Decisions, TreeSpace
 from formwright.study import Ending, Rules, Study, run
 from formwright.study.loop import OnEvent
@@ -66,55 +74,52 @@ def at_length_of(task: str, target: Target | None) -> Target | None:
     return None if target is None else target.replace(length=known_task(task).frame.length)
 
 
-def begin(
-    recipe: str,
-    folder: Path,
-    *,
-    space: TreeSpace,
-    judge: Judge,
-    baseline: tuple[str, Architecture],
-    seed: int = 0,
-    command: str = "",
-    say: Say = lambda text: None,
-) -> Study:
-    """Open the study of a one-shot recipe, or create it with its clock calibrated.
+class OneShot(ABC):
+    """A recipe that finds with a supernet: how its study begins."""
 
-    Args:
-        recipe: Name and preset, ``par-small``: what ``resume`` finds the recipe by.
-        folder: Where the study is, or is to be.
-        space: What the supernet holds.
-        judge: How members are compared.
-        baseline: The hand-designed rival, and what to call it.
-        seed: Of all chance.
-        command: What the user typed.
-        say: Told what goes on.
-    """
-    if (folder / "study.db").exists():
-        study = Study.open(folder)
-        if study.meta.get("recipe") != recipe or study.seed != seed:
-            raise InputError(f"{folder} holds another search; choose another --out.")
+    name: str  # with the preset, ``par-xl-small``: what ``resume`` finds the recipe by
+    seed: int
+
+    @property
+    @abstractmethod
+    def space(self) -> TreeSpace:
+        """What is judged."""
+
+    @property
+    @abstractmethod
+    def baseline(self) -> tuple[str, Architecture]:
+        """The hand-designed rival, and what to call it."""
+
+    @abstractmethod
+    def judge(self, folder: Path) -> Judge:
+        """How members are compared, for the study in a folder."""
+
+    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
+        """Open its study, or create it with its clock calibrated."""
+        study = reopened(self.name, self.seed, folder)
+        if study is not None:
+            return study
+        judge, (name, arch) = self.judge(folder), self.baseline
+        target = judge.target
+        if target is not None and not target.reference_ms:
+            say("calibrating the clock on this machine")
+            target = target if target.reference else target.replace(reference=notation(arch))
+            target = calibrate(target, seconds=2.0)
+        study = Study.create(
+            folder,
+            space=self.space,
+            objectives=judge.objectives(),
+            strategy="given",
+            options={"random": judge.random},
+            seed=self.seed,
+            rules=Rules.for_workers(judge.workers),
+            target=asdict(target) if target is not None else None,
+            recipe=self.name,
+            task=judge.task,
+            command=command,
+        )
+        write_outcome(folder, Outcome(Baseline(name, notation(arch), arch_id(arch), {})))
         return study
-    name, arch = baseline
-    target = judge.target
-    if target is not None and not target.reference_ms:
-        say("calibrating the clock on this machine")
-        target = target if target.reference else target.replace(reference=notation(arch))
-        target = calibrate(target, seconds=2.0)
-    study = Study.create(
-        folder,
-        space=space,
-        objectives=judge.objectives(),
-        strategy="given",
-        options={"random": judge.random},
-        seed=seed,
-        rules=Rules.for_workers(judge.workers),
-        target=asdict(target) if target is not None else None,
-        recipe=recipe,
-        task=judge.task,
-        command=command,
-    )
-    write_outcome(folder, Outcome(Baseline(name, notation(arch), arch_id(arch), {})))
-    return study
 
 
 def verdict(
@@ -130,7 +135,7 @@ def verdict(
     """Train and measure the baseline, the candidates and random members; say who won.
 
     Args:
-        study: As ``begin`` gave it.
+        study: As the recipe began it.
         judge: How members are compared.
         baseline: The hand-designed rival.
         candidates: Note and decisions: what was found first, then what it is held against.

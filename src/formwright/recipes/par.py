@@ -38,7 +38,7 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import oneshot
 from formwright.recipes.conduct import Say, one_thread, target_of
-from formwright.recipes.oneshot import SUPERNET, Judge, at_length_of
+from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space
 from formwright.strategy.gradient import (
@@ -57,7 +57,7 @@ _EPOCHS = 90  # of FBNet, which its temperature falls over
 
 
 @dataclass(frozen=True, kw_only=True)
-class Par:
+class Par(OneShot):
     """Every number of the system.
 
     Args:
@@ -103,8 +103,7 @@ class Par:
         """Trials: what was found, the sandwich, the rule's order, random ones."""
         return 3 + self.random
 
-    @property
-    def judge(self) -> Judge:
+    def judge(self, folder: Path) -> Judge:
         """How orders are compared."""
         return Judge(
             task=self.task,
@@ -145,19 +144,6 @@ class Par:
         target = self.target if remembers else at_length_of(task, self.target)
         return replace(self, task=task, target=target)
 
-    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
-        """Open its study, or create it with its clock calibrated."""
-        return oneshot.begin(
-            self.name,
-            folder,
-            space=self.space,
-            judge=self.judge,
-            baseline=self.baseline,
-            seed=self.seed,
-            command=command,
-            say=say,
-        )
-
     def conduct(
         self,
         study: Study,
@@ -175,7 +161,7 @@ class Par:
         say(f"the supernet found {letters_of(study.space.resolve(decisions))}")
         ending, _ = oneshot.verdict(
             study,
-            recipe.judge,
+            recipe.judge(study.folder),
             recipe.baseline,
             [found, *recipe.rivals()],
             stop=stop,
