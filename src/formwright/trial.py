@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ from formwright.errors import InputError
 
 State = Literal["waiting", "running", "done", "failed"]
 Direction = Literal["min", "max"]
+Key = frozenset[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,23 @@ class Trial:
         """Whether nothing about it can change any more."""
         return self.state in ("done", "failed")
 
+    @cached_property
+    def key(self) -> Key:
+        """Equal for equal decisions. A pending trial is asked for it again and again."""
+        return key_of(self.decisions)
+
     def costs(self, objectives: Sequence[Objective]) -> tuple[float, ...]:
         """Its values with smaller always better."""
         return tuple(objective.sign * self.values[objective.name] for objective in objectives)
+
+
+def key_of(decisions: Mapping[str, Any]) -> Key:
+    """Equal for equal decisions, in whatever order and from JSON or not."""
+    try:
+        return frozenset(decisions.items())
+    except TypeError:  # lists, as they come from JSON
+        pairs = ((k, tuple(v) if isinstance(v, list) else v) for k, v in decisions.items())
+        return frozenset(pairs)
 
 
 def usable(values: Mapping[str, float], objectives: Sequence[Objective]) -> str:

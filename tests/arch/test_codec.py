@@ -1,6 +1,9 @@
 """JSON, ids and differences."""
 
 import json
+import pickle
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +23,7 @@ from formwright.arch import (
     parse,
     to_json,
 )
+from formwright.arch.counting import count
 from formwright.errors import FormatError, FormwrightError
 
 
@@ -35,6 +39,20 @@ def test_the_canonical_form_is_its_own_canonical_form(arch: Architecture) -> Non
     once = canonical(arch)
     assert canonical(once) == once
     assert arch_id(once) == arch_id(arch)
+
+
+def test_a_node_sent_to_another_process_is_equal_to_one_made_there() -> None:
+    arch = parse("(sf)x2 in gpt2(64) for frame(99, 16, lm)")
+    hash(arch), count(arch)  # which it remembers, but hashes of words differ between processes
+    code = (
+        "import pickle, sys; from formwright.arch import from_json; "
+        f"made = from_json({to_json(arch)!r}); "
+        "sent = pickle.load(sys.stdin.buffer); print(sent in {made})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(arch), capture_output=True, check=True
+    )
+    assert done.stdout.split() == [b"True"]
 
 
 def test_ids_do_not_change_between_versions() -> None:

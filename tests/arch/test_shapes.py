@@ -21,6 +21,8 @@ from formwright.errors import NotationError, ShapeError, SpecError, UnknownName
         ("s where s=residual(attention(2, query_key=shared, kv_heads=1)) in gpt2(64)", "kv_heads"),
         ("(sf)x2 | (smf)x2 in gpt2(64)", "seq2seq"),
         ("(sf)x2 in translator(64)", "two stacks"),
+        ("l | s where l=residual(linear(3)) in translator(64)", "encoder: layer 1 of 1"),
+        ("s | l where l=residual(linear(3)) in translator(64)", "decoder: layer 1 of 1"),
         ("l where l=linear(9) in gpt2(64) for frame(9, 9, lm)", "tied"),
         ("s in decoder(64, embedding=embedding(clusters=[9, 5])) for frame(10, 9, lm)", "rise"),
         (

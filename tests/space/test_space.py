@@ -6,9 +6,20 @@ from random import Random
 
 import pytest
 
-from formwright.arch import Architecture, Attention, FeedForward, Identity, Residual, Stack, arch_id
+from formwright.arch import (
+    Architecture,
+    Attention,
+    FeedForward,
+    Identity,
+    Residual,
+    Stack,
+    arch_id,
+    from_json,
+    to_json,
+)
 from formwright.arch.counting import count
 from formwright.arch.node import Node
+from formwright.arch.site import Count, Load, Site
 from formwright.arch.style import style
 from formwright.errors import FormatError, SpecError
 from formwright.space import (
@@ -30,6 +41,7 @@ from formwright.space.order import order_space
 from formwright.space.rich import open_space
 from formwright.zoo import get
 
+PLAIN = (("heads", 4), ("inner", 1088))
 every_space = pytest.mark.parametrize("name", space_names())
 
 ATTENTION, FEED = Residual(Attention(2)), Residual(FeedForward(8))
@@ -256,6 +268,59 @@ def test_decisions_that_do_not_fit_are_named() -> None:
         space.resolve({"n": 1, "inner0": 8})
     with pytest.raises(SpecError, match="inner0 = 5 is not allowed"):
         space.resolve({"n": 1, "w": 6, "inner0": 5})
+
+
+def test_decisions_changed_in_place_are_looked_at_again() -> None:
+    space = SMALL["bounded"]
+    decisions = {"n": 1, "w": 2, "inner0": 5}
+    first = space.resolve(decisions)
+    decisions["inner0"] = 6
+    assert space.resolve(decisions) != first
+    drawn = dict(space.sample(Random(0))) | {"w": 6, "inner0": 5}
+    for _ in range(2):
+        with pytest.raises(SpecError, match="inner0 = 5 is not allowed"):
+            space.resolve(drawn)
+
+
+@every_space
+def test_what_was_resolved_before_changes_nothing(name: str) -> None:
+    used, rng = named_space(name), Random(2)
+    members = [used.sample(rng) for _ in range(4)]
+    for decisions in members + members[::-1]:
+        assert used.resolve(decisions) == named_space(name).resolve(dict(decisions))
+
+
+def test_a_member_that_a_constraint_has_seen_is_not_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    space = named_space("lts-gpt2")
+    build, built = space.root.build, []
+    monkeypatch.setattr(space.root, "build", lambda taken: built.append(1) or build(taken))
+    rng = Random(1)
+    decisions = space.sample(rng)
+    looked_at = len(built)
+    space.resolve(dict(decisions))
+    assert len(built) == looked_at >= 1
+
+
+def test_equal_layers_are_counted_once_wherever_they_stand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counting, counted = FeedForward.count, []
+
+    def watched(self: FeedForward, site: Site, load: Load) -> Count:
+        counted.append(self)
+        return counting(self, site, load)
+
+    space = named_space("lts-gpt2")
+    layers = {f"{name}{i}": value for i in range(8) for name, value in PLAIN}
+    arch = space.resolve({"depth": 8, "width": 320, **layers})
+    monkeypatch.setattr(FeedForward, "count", watched)
+    found = count(arch, length=77)
+    assert len(counted) == 1
+    again = from_json(to_json(arch))  # none of its layers remembers anything
+    assert count(again, length=77) == found
+    assert len(counted) == 1 + 8
 
 
 def test_a_space_of_one_member_says_that_nothing_can_change() -> None:

@@ -76,6 +76,22 @@ def test_the_default_finds_in_fifty_trials_a_better_front_than_others_in_a_hundr
         assert ours > fmean(volume(name, seed, 100) for seed in range(4)), name
 
 
+def test_the_default_draws_more_widely_the_longer_nothing_joins_the_front() -> None:
+    search: Any = make_strategy("surrogate", toy_space(), [ERROR, SIZE], limits={"speed": 9.0})
+    rng, widths = Random(0), []
+    told = [(5, 4, 9.5), (9, 9, 9.2), (5, 4, 1), (4, 5, 1), (5, 5, 1), (4, 5, 1), (0, 0, 9.1)]
+    told += [(6, 6, 1)] * 40 + [(3, 9, 1)]
+    for number, (error, size, speed) in enumerate(told):
+        values = {"error": float(error), "size": float(size), "speed": float(speed)}
+        decisions = search.space.sample(rng)
+        search.tell(Trial(number, decisions, state="done", values=values))
+        widths.append(search._bold(number + 1) / search.boldness)
+    # closer to the limit, within it, beside the first; then beaten, equal, above the limit
+    assert widths[:7] == pytest.approx([1, 1, 1, 1, 1.1, 1.2, 1.3])
+    assert max(widths) == widths[-2] == pytest.approx(3)
+    assert widths[-1] == 1
+
+
 def test_the_grid_is_the_list_of_members() -> None:
     space = TreeSpace((OneOf("a", (1, 2, 3)), OneOf("b", ("x", "y"))))
     search = make_strategy("grid", space, [ERROR])
@@ -268,17 +284,36 @@ def test_an_unknown_strategy_is_named_with_the_closest() -> None:
         make_strategy("surogate", toy_space(), [ERROR])
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_optuna_samplers_resume(sampler: str) -> None:
+@pytest.mark.filterwarnings("ignore:NSGAIIISampler is experimental")
+@pytest.mark.parametrize("told", [20, 25])  # at the end of a generation, and within one
+@pytest.mark.parametrize("sampler", ["random", "tpe", "nsgaii", "nsgaiii"])
+def test_optuna_samplers_resume(sampler: str, told: int) -> None:
     pytest.importorskip("optuna")
+    options = {"population_size": 10} if "nsga" in sampler else {}
 
     def made() -> Strategy:
-        return make_strategy("optuna", toy_space(), [ERROR], 3, sampler=sampler)
+        return make_strategy("optuna", toy_space(), [ERROR, SIZE], 3, sampler=sampler, **options)
 
-    history = run(made(), 30)
+    history = run(made(), 40)
     resumed = made()
-    resumed.tell_all(history[:20])
-    assert run(resumed, 30, history[:20]) == history
+    resumed.tell_all(history[:told])
+    assert run(resumed, 40, history[:told]) == history
+
+
+def test_optuna_is_handed_every_trial_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    optuna = pytest.importorskip("optuna")
+    handed: list[int] = []
+    create = optuna.trial.create_trial
+
+    def counted(**fields: Any) -> Any:
+        handed.append(1)
+        return create(**fields)
+
+    monkeypatch.setattr(optuna.trial, "create_trial", counted)
+    search: Any = make_strategy("optuna", toy_space(), [ERROR], sampler="nsgaii", population_size=5)
+    run(search, 30)
+    assert len(handed) == 30
+    assert len(search._study.get_trials(deepcopy=False)) == 60  # as many were asked for
 
 
 def test_optuna_says_what_to_install_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from formwright.arch.attention import Attention
 from formwright.arch.frame import Embedding, Frame, Match
 from formwright.arch.graph.cell import Cell
 from formwright.arch.layer import Layer, LayerNorm, Norm, Stack
-from formwright.arch.node import Node, Positive, node
+from formwright.arch.node import Node, Positive, node, recalled
 from formwright.arch.position import Position, Sinusoid
 from formwright.arch.site import Site
 from formwright.errors import ShapeError
@@ -60,41 +61,12 @@ class Architecture(Node):
 
     def stacks(self) -> Iterator[tuple[str, Stack, Site]]:
         """Each stack with its name and the place it begins in."""
-        backbone, longest = self.backbone, self.longest
-        if isinstance(backbone, Seq2Seq):
-            assert self.encoder is not None  # checked by check()
-            inside = Site(width=backbone.width, position=backbone.position, longest=longest)
-            yield "encoder", self.encoder, inside
-            yield (
-                "decoder",
-                self.layers,
-                Site(
-                    width=backbone.width,
-                    causal=True,
-                    position=backbone.position,
-                    source=self.encoder.out_width(inside),
-                    longest=longest,
-                ),
-            )
-        else:
-            causal = isinstance(backbone, Decoder)
-            yield (
-                "layers",
-                self.layers,
-                Site(
-                    width=backbone.width,
-                    causal=causal,
-                    position=backbone.position,
-                    longest=longest,
-                ),
-            )
+        return iter(_stacks(self))
 
     @property
     def longest(self) -> int | None:
-        """The longest input the layers see; a leading CLS vector makes it one longer."""
-        if self.frame is None:
-            return None
-        return self.frame.length + (getattr(self.frame.head, "pool", "") == "cls")
+        """The longest input the layers see; None while no task is bound."""
+        return None if self.frame is None else self.frame.longest
 
     @property
     def out_width(self) -> int:
@@ -156,6 +128,36 @@ class Architecture(Node):
                 f"the last layer gives {out} channels, but an output layer tied to the embedding "
                 f"needs {width}; add linear({width}) or set tied=false."
             )
+
+
+@recalled
+def _stacks(arch: Architecture) -> tuple[tuple[str, Stack, Site], ...]:
+    backbone, longest = arch.backbone, arch.longest
+    if not isinstance(backbone, Seq2Seq):
+        causal = isinstance(backbone, Decoder)
+        return (("layers", arch.layers, _place(backbone, causal, None, longest)),)
+    assert arch.encoder is not None  # checked by check()
+    inside = _place(backbone, False, None, longest)
+    try:
+        source = arch.encoder.out_width(inside)
+    except ShapeError as error:
+        raise ShapeError(f"encoder: {error}") from None
+    return (
+        ("encoder", arch.encoder, inside),
+        ("decoder", arch.layers, _place(backbone, True, source, longest)),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _place(backbone: Backbone, causal: bool, source: int | None, longest: int | None) -> Site:
+    """One object for equal places, so that dictionaries need not compare them."""
+    return Site(
+        width=backbone.width,
+        causal=causal,
+        position=backbone.position,
+        source=source,
+        longest=longest,
+    )
 
 
 def placed_attentions(layer: Layer, site: Site) -> Iterator[tuple[Attention, Site]]:

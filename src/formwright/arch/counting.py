@@ -8,10 +8,12 @@ backward pass without dropout; times four bytes in float32.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
-from formwright.arch.architecture import Architecture, Seq2Seq, placed_attentions
+from formwright.arch.architecture import Architecture, Backbone, Seq2Seq, placed_attentions
 from formwright.arch.frame import Frame, Match, Seat
 from formwright.arch.layer import Layer, Stack
+from formwright.arch.node import recalled
 from formwright.arch.position import Learned
 from formwright.arch.site import Count, Load, Site
 from formwright.arch.writer import letter_of
@@ -60,8 +62,6 @@ class Counts:
 
 
 _OUTSIDE = ("embedding", "head")
-_COUNTS = "_counts"  # where a layer remembers what it counted, and for how many places
-_REMEMBERED = 64
 
 
 def count(
@@ -75,27 +75,38 @@ def count(
         length: Tokens of each; the longest input when not given. An encoder reads as many.
         past: Tokens remembered from earlier calls (decoders only).
     """
+    if length is None and arch.frame is not None:
+        length = arch.frame.length
+    return _count(arch, batch, length, past)
+
+
+@recalled
+def _count(arch: Architecture, batch: int, length: int | None, past: int) -> Counts:
     frame = arch.check().frame
     if frame is None:
         raise InputError("An architecture without a frame has no size; bind it to a task first.")
-    length = frame.length if length is None else length
+    assert length is not None
     if batch < 1 or length < 1 or past < 0:
         raise InputError(
             f"batch={batch}, length={length}, past={past} cannot be counted; "
             "batch and length must be at least 1, past at least 0."
         )
-    if getattr(frame.head, "pool", "") == "cls":
-        inner = Load(batch=batch, length=length + 1, past=past, source=length)
-    else:
-        inner = Load(batch=batch, length=length, past=past, source=length)
-    if isinstance(frame.head, Match):  # two texts pass through the same layers
-        inner = Load(batch=2 * batch, length=inner.length)
+    inner = _inner(frame, batch, length, past)
     return Counts(tuple(_parts(arch, frame, inner)), Load(batch=batch, length=length, past=past))
 
 
+@lru_cache(maxsize=64)
+def _inner(frame: Frame, batch: int, length: int, past: int) -> Load:
+    """What passes through the layers; one object for equal ones, as they are compared often."""
+    if isinstance(frame.head, Match):  # two texts pass through the same layers
+        return Load(batch=2 * batch, length=length + frame.extra)
+    return Load(batch=batch, length=length + frame.extra, past=past, source=length)
+
+
 def _parts(arch: Architecture, frame: Frame, load: Load) -> Iterator[Part]:
-    backbone = arch.backbone
-    yield Part("embedding", "", _embedding(arch, frame, load))
+    norm = arch.backbone.norm
+    entrance, head = _ends(arch.backbone, frame, arch.out_width, load)
+    yield Part("embedding", "", entrance)
     for name, stack, site in arch.stacks():
         shared = _shared_position(arch, site, stack)
         if shared.params:
@@ -103,42 +114,34 @@ def _parts(arch: Architecture, frame: Frame, load: Load) -> Iterator[Part]:
         for index, (layer, place) in enumerate(stack.placed(site)):
             letter, counted = _counted(layer, place, load)
             yield Part(f"{name}[{index}]", letter, counted)
-        if backbone.norm is not None:
+        if norm is not None:
             end = site.at(stack.out_width(site))
-            yield Part(f"{name}.norm", "", backbone.norm.count(end, load))
-    seat = Seat(backbone.embedding, frame.vocab, backbone.width, arch.out_width)
+            yield Part(f"{name}.norm", "", norm.count(end, load))
+    yield Part("head", "", head)
+
+
+@lru_cache(maxsize=256)
+def _ends(backbone: Backbone, frame: Frame, out: int, load: Load) -> tuple[Count, Count]:
+    """Embedding and head, which many architectures of one search have in common."""
     batch = load.batch // 2 if isinstance(frame.head, Match) else load.batch
-    answered = Load(batch=batch, length=load.length)
-    yield Part("head", "", frame.head.count(seat, answered))
+    seat = Seat(backbone.embedding, frame.vocab, backbone.width, out)
+    head = frame.head.count(seat, Load(batch=batch, length=load.length))
+    return _embedding(backbone, frame, load), head
 
 
+@recalled
 def _counted(layer: Layer, place: Site, load: Load) -> tuple[str, Count]:
-    """A layer's letter and count, remembered by the layer.
-
-    A search counts thousands of architectures that are put together from the same layers. Layers
-    are frozen, so what they remember can never be out of date.
-    """
-    known = layer.__dict__.get(_COUNTS)
-    if known is None:
-        known = {}
-        object.__setattr__(layer, _COUNTS, known)
-    found = known.get((place, load))
-    if found is None:
-        if len(known) >= _REMEMBERED:
-            known.clear()
-        found = known[place, load] = (letter_of(layer), layer.count(place, load))
-    return found
+    return letter_of(layer), layer.count(place, load)
 
 
-def _embedding(arch: Architecture, frame: Frame, load: Load) -> Count:
-    backbone = arch.backbone
+def _embedding(backbone: Backbone, frame: Frame, load: Load) -> Count:
     total = backbone.embedding.count(frame.vocab, backbone.width, load)
     if isinstance(backbone, Seq2Seq):  # source and target both enter through it
         source = backbone.embedding.count(frame.vocab, backbone.width, load)
         total += Count(flops=source.flops, kept=source.kept)
     if isinstance(backbone.position, Learned):
         size = backbone.embedding.stream(backbone.width)
-        total += backbone.position.shared(size, arch.longest, None)
+        total += backbone.position.shared(size, frame.longest, None)
     return total
 
 

@@ -216,6 +216,16 @@ class Frame(Node):
     length: Positive
     head: Head
 
+    @property
+    def extra(self) -> int:
+        """Vectors put in front of a text: one, where the head reads a CLS vector."""
+        return int(getattr(self.head, "pool", "") == "cls")
+
+    @property
+    def longest(self) -> int:
+        """The longest input the layers see."""
+        return self.length + self.extra
+
 
 def _chain(rows: int, sizes: list[int]) -> Count:
     """Dense maps in a row, each keeping its input."""

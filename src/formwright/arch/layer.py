@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from formwright.arch.node import Node, Positive, node
+from formwright.arch.node import Node, Positive, node, recalled
 from formwright.arch.site import Count, Load, Site, dense
 from formwright.errors import ShapeError
 
@@ -34,6 +34,11 @@ class Layer(Node):
         return True
 
 
+@recalled
+def _out_width(layer: Layer, site: Site) -> int:
+    return layer.out_width(site)
+
+
 @node("identity")
 class Identity(Layer):
     """Passes its input on."""
@@ -53,23 +58,23 @@ class Stack(Layer):
 
     def placed(self, site: Site) -> Iterator[tuple[Layer, Site]]:
         """Each layer with the place it stands in."""
-        for layer, place, _ in self._walk(site):
-            yield layer, place
+        return iter(self._laid(site)[0])
 
     def out_width(self, site: Site) -> int:
-        width = site.width
-        for _, _, width in self._walk(site):  # noqa: B007  # the last one is the result
-            pass
-        return width
+        return self._laid(site)[1]
 
-    def _walk(self, site: Site) -> Iterator[tuple[Layer, Site, int]]:
+    @recalled
+    def _laid(self, site: Site) -> tuple[tuple[tuple[Layer, Site], ...], int]:
+        """Each layer with its place, and the width at the end."""
+        placed = []
         for index, layer in enumerate(self.layers):
             try:
-                width = layer.out_width(site)
+                width = _out_width(layer, site)
             except ShapeError as error:
                 raise ShapeError(f"layer {index + 1} of {len(self.layers)}: {error}") from None
-            yield layer, site, width
+            placed.append((layer, site))
             site = site.at(width)
+        return tuple(placed), site.width
 
     def count(self, site: Site, load: Load) -> Count:
         return sum((layer.count(place, load) for layer, place in self.placed(site)), Count())

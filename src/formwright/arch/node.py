@@ -10,17 +10,23 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from formwright.errors import SpecError, UnknownName
 
 NodeType = TypeVar("NodeType", bound="Node")
+Found = TypeVar("Found")
+FieldTest = tuple[str, Any, Callable[[Any], bool]]  # name, type hint, whether a value fits it
 
 _NODES: dict[str, type["Node"]] = {}
 _TYPES: dict[type["Node"], Mapping[str, Any]] = {}
 _DEFAULTS: dict[type["Node"], Mapping[str, Any]] = {}
+_TESTS: dict[type["Node"], tuple[FieldTest, ...]] = {}
+_MEMORY = "_memory"  # where a node keeps what it has found out about itself
+_ANSWERS = 256  # kept there at most
+_LOOSE = (int, list, tuple)  # what may be written in two ways
 
 
 def _load_entry_points() -> None:
@@ -44,23 +50,53 @@ Positive = Annotated[int, AtLeast(1)]
 NonNegative = Annotated[int, AtLeast(0)]
 
 
+def recalled(find: Callable[..., Found]) -> Callable[..., Found]:
+    """Decorate ``find(node, *about)`` so that a node finds an answer once and remembers it.
+
+    Nodes are frozen, so no answer is ever out of date, and a search asks thousands of architectures
+    that are put together from the same layers.
+    """
+
+    @wraps(find)
+    def recall(node: "Node", *about: Any) -> Found:
+        memory: dict[Any, Found] | None = node.__dict__.get(_MEMORY)
+        if memory is None:
+            memory = {}
+            object.__setattr__(node, _MEMORY, memory)
+        asked = (find, *about)
+        found = memory.get(asked)
+        if found is None:
+            found = find(node, *about)
+            if len(memory) >= _ANSWERS:
+                memory.clear()
+            memory[asked] = found
+        return found
+
+    return recall
+
+
 class Node:
     """Base of the language. Subclasses are declared with ``@node("name")``."""
 
     NAME: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for name, hint in field_types(type(self)).items():
+        for name, hint, fits in _tests(type(self)):
             value = getattr(self, name)
-            settled = _settled(value, hint)
-            if settled is not value:
-                value = settled
-                object.__setattr__(self, name, value)
-            if not isinstance(value, Open) and not _fits(value, hint):
+            if isinstance(value, _LOOSE):
+                settled = _settled(value, hint)
+                if settled is not value:
+                    value = settled
+                    object.__setattr__(self, name, value)
+            if not fits(value) and not isinstance(value, Open):
                 raise SpecError(
                     f"{self.NAME}({name}={_shown(value)}) is not allowed: "
                     f"{name} must be {describe_type(hint)}."
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and sent elsewhere: not what it remembers, as hashes differ elsewhere."""
+        return {name: value for name, value in self.__dict__.items() if name != _MEMORY}
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
@@ -127,6 +163,7 @@ def node(name: str) -> Callable[[type[NodeType]], type[NodeType]]:
         if name in _NODES:
             raise SpecError(f"Node {name!r} is already declared by {_NODES[name].__module__}.")
         cls = dataclass(frozen=True)(cls)
+        cls.__hash__ = recalled(cls.__hash__)  # type: ignore[method-assign]
         cls.NAME = name
         _NODES[name] = cls
         return cls
@@ -198,23 +235,34 @@ def _opened(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return typing.get_origin(hint), typing.get_args(hint)
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _tests(cls: type[Node]) -> tuple[FieldTest, ...]:
+    """What every field of a class must pass; asked for with each node that is made."""
+    if cls not in _TESTS:
+        _TESTS[cls] = tuple((name, hint, _test(hint)) for name, hint in field_types(cls).items())
+    return _TESTS[cls]
+
+
+def _test(hint: Any) -> Callable[[Any], bool]:
+    """Whether a value fits a type hint, as a function of the value."""
     origin, args = _opened(hint)
     if origin is Annotated:
-        return _fits(value, args[0]) and value >= args[1].bound
+        plain, bound = _test(args[0]), args[1].bound
+        return lambda value: plain(value) and value >= bound
     if origin is Literal:
-        return isinstance(value, str) and value in args
+        return lambda value: isinstance(value, str) and value in args
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, a) for a in args)
+        tests = tuple(map(_test, args))
+        return lambda value: any(test(value) for test in tests)
     if origin is tuple:
-        return isinstance(value, tuple) and all(
-            isinstance(v, Open) or _fits(v, args[0]) for v in value
+        each = _test(args[0])
+        return lambda value: (
+            isinstance(value, tuple) and all(each(v) or isinstance(v, Open) for v in value)
         )
     if hint is float:
-        return type(value) in (int, float) and math.isfinite(value)
+        return lambda value: type(value) in (int, float) and math.isfinite(value)
     if hint is int:  # a bool is an int to Python, but not to a reader
-        return type(value) is int
-    return isinstance(value, hint)
+        return lambda value: type(value) is int
+    return lambda value: isinstance(value, hint)
 
 
 def _settled(value: Any, hint: Any) -> Any:
@@ -225,7 +273,7 @@ def _settled(value: Any, hint: Any) -> Any:
     origin, args = _opened(hint)
     if isinstance(value, list | tuple):
         inside = args[0] if origin is tuple else None
-        return tuple(_settled(item, inside) for item in value)
+        return tuple(_settled(item, inside) if isinstance(item, _LOOSE) else item for item in value)
     if type(value) is int and (hint is float or (origin is Annotated and args[0] is float)):
         return float(value)
     return value

@@ -21,6 +21,10 @@ class Site:
     source: int | None = None  # channels of the encoder's output, where there is one
     longest: int | None = None  # the longest input; None while no task is bound
 
+    def __hash__(self) -> int:
+        """Asked for by every layer of every candidate; places of one width are seldom many."""
+        return self.width
+
     def at(self, width: int) -> Self:
         """The same place with another width."""
         return self if width == self.width else replace(self, width=width)

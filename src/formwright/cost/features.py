@@ -8,11 +8,12 @@ own: a search asks for thousands of architectures made from the same layers.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from formwright.arch.architecture import Architecture, Seq2Seq
+from formwright.arch.architecture import Architecture, Backbone, Seq2Seq
 from formwright.arch.attention import Attention
 from formwright.arch.connector import Connected
 from formwright.arch.conv import Convolution
@@ -30,6 +31,7 @@ from formwright.arch.layer import (
     Residual,
     Stack,
 )
+from formwright.arch.node import recalled
 from formwright.arch.site import Count, Load, Site
 from formwright.cost.target import Phase, Target
 from formwright.errors import InputError
@@ -50,8 +52,6 @@ COLUMNS: tuple[str, ...] = (
     *("embedding flops", "embedding numbers", "head flops", "head weights", "head numbers"),
 )
 _AT = {name: place for place, name in enumerate(COLUMNS)}
-_KNOWN = "_features"  # where a layer remembers its terms
-_REMEMBERED = 64
 _LAYERS_OF_KIND: tuple[tuple[str, tuple[type[Layer], ...]], ...] = (
     ("feedforward", (FeedForward,)),
     ("conv", (Convolution,)),
@@ -59,6 +59,7 @@ _LAYERS_OF_KIND: tuple[tuple[str, tuple[type[Layer], ...]], ...] = (
 )
 
 
+@lru_cache(maxsize=64)
 def load_of(target: Target) -> Load:
     """What passes through the layers in one run on a target."""
     return Load(
@@ -79,11 +80,11 @@ def features(archs: Sequence[Architecture], target: Target) -> Array:
         if target.phase == "prefill" and isinstance(arch.backbone, Seq2Seq):
             load = replace(load, length=1)  # it reads the source and begins the answer
         begins.append(len(rows))
-        rows.append(_around(arch, arch.frame, load, target.phase))
+        rows.append(_around(arch.backbone, arch.frame, arch.out_width, load, target.phase))
         rows.extend(_rows(arch, arch.frame, load, target.phase))
     if not rows:
         return np.zeros((0, len(COLUMNS)))
-    return np.add.reduceat(np.stack(rows), begins, axis=0)
+    return np.add.reduceat(np.concatenate(rows).reshape(len(rows), -1), begins, axis=0)
 
 
 def leaves(layer: Layer, site: Site) -> Iterator[tuple[Layer, Site]]:
@@ -119,22 +120,14 @@ def _rows(arch: Architecture, frame: Frame, load: Load, phase: Phase) -> Iterato
             yield terms(layer, place, inner)
 
 
+@recalled
 def terms(layer: Layer, site: Site, load: Load) -> Array:
-    """The row of one layer at its place, remembered by the layer, which is frozen."""
-    known = layer.__dict__.get(_KNOWN)
-    if known is None:
-        known = {}
-        object.__setattr__(layer, _KNOWN, known)
-    found: Array | None = known.get((site, load))
-    if found is None:
-        if len(known) >= _REMEMBERED:
-            known.clear()
-        found = np.zeros(len(COLUMNS))
-        for leaf, place in leaves(layer, site):
-            _add(found, leaf, place, load)
-        found.setflags(write=False)
-        known[site, load] = found
-    return found
+    """The row of one layer at its place."""
+    row = np.zeros(len(COLUMNS))
+    for leaf, place in leaves(layer, site):
+        _add(row, leaf, place, load)
+    row.setflags(write=False)
+    return row
 
 
 def _add(row: Array, layer: Layer, site: Site, load: Load) -> None:
@@ -168,9 +161,10 @@ def _add_attention(row: Array, layer: Attention, site: Site, load: Load, counted
     row[_AT["attention activations"]] += counted.kept
 
 
-def _around(arch: Architecture, frame: Frame, load: Load, phase: Phase) -> Array:
+@lru_cache(maxsize=256)
+def _around(backbone: Backbone, frame: Frame, out: int, load: Load, phase: Phase) -> Array:
     """What stands around the layers: the constant, embedding, last norm and head."""
-    backbone, row = arch.backbone, np.zeros(len(COLUMNS))
+    row = np.zeros(len(COLUMNS))
     answered = load.length if phase == "pass" else 1  # else scores of the next word only
     entered = load.tokens
     if isinstance(backbone, Seq2Seq) and phase != "decode":
@@ -182,11 +176,12 @@ def _around(arch: Architecture, frame: Frame, load: Load, phase: Phase) -> Array
     if backbone.norm is not None:
         row[_AT["norm layers"]] += 1
         row[_AT["norm numbers"]] += load.tokens * backbone.width
-    seat = Seat(backbone.embedding, frame.vocab, backbone.width, arch.out_width)
+    seat = Seat(backbone.embedding, frame.vocab, backbone.width, out)
     head = frame.head.count(seat, Load(batch=load.batch, length=answered))
     row[_AT["head flops"]] = head.flops
     row[_AT["head weights"]] = head.params or backbone.width * frame.vocab
     row[_AT["head numbers"]] = head.kept
+    row.setflags(write=False)
     return row
 
 

@@ -21,6 +21,7 @@ Row = frozenset[tuple[str, Value]]  # what shared decisions were taken to be
 Table = dict[Row, int]  # how many ways there are, for each of those
 
 _KEPT = 4096  # built pieces remembered per part
+_FIRST: dict[Any, Any] = {}  # each of them, by itself
 _SMALL = 3  # decisions of a part that is worth remembering
 
 
@@ -99,9 +100,14 @@ class Several(Part):
         self.parts = parts
         self.open = tuple(part for part in parts if part.names)
         self.names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+        self.ways: tuple[Part, ...] = tuple(  # what is to be visited, without the levels between
+            way
+            for part in self.open
+            for way in (part.ways if isinstance(part, Several) else [part])
+        )
 
     def visit(self, pick: Pick) -> None:
-        for part in self.open:
+        for part in self.ways:
             part.visit(pick)
 
     def table(self, shared: frozenset[str]) -> Table:
@@ -154,7 +160,7 @@ class Made(Several):
         if found is None:
             if len(self.remembered) >= _KEPT:
                 self.remembered.clear()
-            found = self.remembered[key] = self._made(decisions)
+            found = self.remembered[key] = _one_of_equals(self._made(decisions))
         return found
 
     def _made(self, decisions: Decisions) -> Any:
@@ -166,6 +172,13 @@ class Made(Several):
             return
         fields = tuple(getattr(value, key) for key in self.keys)
         yield from match_fields(self.parts, fields, taken)
+
+
+def _one_of_equals(value: Any) -> Any:
+    """The first of all equal values, so that what one layer remembers serves every place."""
+    if len(_FIRST) >= _KEPT:
+        _FIRST.clear()
+    return _FIRST.setdefault(value, value)
 
 
 def joined(tables: list[Table]) -> Table:

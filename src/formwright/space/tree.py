@@ -36,6 +36,9 @@ class TreeSpace(Space):
         self.declared, self.name = declared, name
         self.root = compiled(declared)
         self.choices: Mapping[str, Choosing] = linked(self.root)
+        # What is drawn is looked at by constraints and then evaluated: each need not begin anew.
+        self._sound: Decisions = {}  # the decisions last taken, so nothing is wrong with them
+        self._last: tuple[Decisions, Any] = ({}, None)  # the member last resolved
         for found in self.choices.values():
             of = getattr(found, "of", None)
             if of is not None and of not in self.choices:
@@ -52,10 +55,17 @@ class TreeSpace(Space):
         return self._walk(lambda part, taken: part.draw(taken, rng.randrange))
 
     def resolve(self, decisions: Decisions) -> Any:
-        return self.root.build(self.checked(decisions))
+        known, member = self._last
+        if member is None or known != decisions:
+            known = self.checked(decisions)
+            member = self.root.build(known)
+            self._last = known, member
+        return member
 
     def checked(self, decisions: Decisions) -> Decisions:
         """The decisions that are in play, each seen to be allowed."""
+        if self._sound and decisions == self._sound:
+            return dict(decisions)
 
         def recall(part: Choosing, taken: Decisions) -> Value:
             if part.name not in decisions:
@@ -181,6 +191,7 @@ class TreeSpace(Space):
             return taken[part.name]
 
         self.root.visit(pick)
+        self._sound = dict(taken)
         return taken
 
     def _domain(self, name: str, decisions: Decisions) -> Sequence[Value]:
@@ -204,7 +215,7 @@ class TreeSpace(Space):
             around = domain[max(0, place - near) : place + near + 1]
             domain = around if len(around) > 1 else domain
         others = [value for value in domain if value != old]
-        return rng.choice(others) if others else old
+        return rng.choice(others) if others else self._kept(part, taken, {part.name: old}, rng)
 
 
 class _DeadEnd(Exception):  # not an error: a bound left nothing to choose

@@ -30,7 +30,7 @@ def record_path(folder: Path) -> Path:
 
 def trial_folder(folder: Path, number: int) -> Path:
     """Where the files of a trial go. It is not made here: most trials of a search have none."""
-    return folder / "trials" / f"{number:06d}"
+    return folder / f"trials/{number:06d}"
 
 
 class Lock:

@@ -17,14 +17,13 @@ import numpy as np
 from formwright.errors import InputError, UnknownName
 from formwright.space import Decisions, Space
 from formwright.strategy.pareto import Array, order_by_rank, pareto_mask
-from formwright.trial import Objective, Proposal, Trial, usable
+from formwright.trial import Key, Objective, Proposal, Trial, key_of, usable
 
 _STRATEGIES: dict[str, type["Strategy"]] = {}
 _TRIES = 30  # draws that may repeat something known before another way is taken
 _LISTED = 10_000  # spaces up to this size are listed to find what is left
 
 StrategyType = TypeVar("StrategyType", bound="Strategy")
-Key = frozenset[tuple[str, Any]]
 
 
 class Strategy(ABC):
@@ -124,7 +123,7 @@ class Strategy(ABC):
         Returns:
             A repeat where nothing new turns up in a large space; None where nothing is left.
         """
-        taken = {key_of(trial.decisions) for trial in pending}
+        taken = {trial.key for trial in pending}
         for source in (draw, lambda: self.space.sample(rng)):
             for _ in range(_TRIES):
                 found = source()
@@ -135,15 +134,6 @@ class Strategy(ABC):
         listed = islice(self.space.members(), _LISTED)
         left = [m for m in listed if (key := key_of(m)) not in self.known and key not in taken]
         return rng.choice(left) if left else None
-
-
-def key_of(decisions: Mapping[str, Any]) -> Key:
-    """Equal for equal decisions, in whatever order and from JSON or not."""
-    try:
-        return frozenset(decisions.items())
-    except TypeError:  # lists, as they come from JSON
-        pairs = ((k, tuple(v) if isinstance(v, list) else v) for k, v in decisions.items())
-        return frozenset(pairs)
 
 
 def excess_of(trial: Trial, limits: Mapping[str, float]) -> float:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from formwright.space import Decisions, Space
-from formwright.strategy.blackbox.base import Strategy, key_of, strategy
-from formwright.trial import Objective, Proposal, Trial
+from formwright.strategy.blackbox.base import Strategy, strategy
+from formwright.trial import Objective, Proposal, Trial, key_of
 
 
 @strategy("grid")
@@ -23,7 +23,7 @@ class Grid(Strategy):
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         while self._ahead and key_of(self._ahead[0]) in self.known:
             self._ahead.popleft()
-        taken = self.known | {key_of(trial.decisions) for trial in pending}
+        taken = self.known | {trial.key for trial in pending}
         for member in self._ahead:
             if key_of(member) not in taken:
                 return Proposal(member, note="next")

@@ -8,6 +8,8 @@ Differs from the paper: children come one by one, so a generation ends when its 
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,6 @@ class LiteTransformerSearch(Strategy):
         if self.hull:
             mask = lower_hull(costs)
         else:
-            beaten = np.all(costs[None] < costs[:, None], axis=2)  # row by column
-            mask = ~np.any(beaten, axis=1)
+            beats = reduce(and_, (np.less.outer(column, column) for column in costs.T))
+            mask = ~beats.any(axis=0)
         return [trial for trial, good in zip(kept, mask, strict=True) if good]

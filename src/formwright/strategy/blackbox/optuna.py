@@ -2,9 +2,11 @@
 
 Optuna: Akiba et al. 2019, https://arxiv.org/abs/1907.10902
 Every decision of the space becomes a whole number, its place in the decision's list of values;
-decisions not in play are drawn and ignored. So that a search can be resumed, each proposal comes
-from a new sampler seeded by (seed, number) in a study made anew from what was told. That costs
-about 0.05 ms for each trial told, on top of the sampler's own time.
+decisions not in play are drawn and ignored. One Optuna study grows with what is told. So that a
+search can be resumed, what it holds must follow from that alone: each proposal comes from a new
+sampler seeded by (seed, number), the trial Optuna opens for it is closed as failed, which samplers
+pass over, and an evolution chooses the parents of a generation when the last trial of the one
+before is told, not when it is first asked.
 """
 
 from collections.abc import Sequence
@@ -59,14 +61,20 @@ class Optuna(Strategy):
         self.choices = space.choices
         self.sampler, self.options = sampler, options
         self._optuna: Any = _optuna()
-        self._told: list[Any] = []  # as Optuna's frozen trials
+        self._storage = self._optuna.storages.InMemoryStorage()
+        self._study: Any = self._optuna.create_study(
+            storage=self._storage,
+            study_name=self.NAME,
+            directions=["minimize" if o.sign > 0 else "maximize" for o in self.objectives],
+            sampler=self._made(0),  # an argument the sampler does not know is an error now
+        )
         whole = self._optuna.distributions.IntDistribution
         self._ranges = {
             name: whole(0, most)
             for choice in space.choices.values()
             for name, most in _places(choice).items()
         }
-        self._made(0)  # an argument the sampler does not know is an error now
+        self._open = {name: r for name, r in sorted(self._ranges.items()) if not r.single()}
 
     def learn(self, trial: Trial) -> None:
         rng = self.rng(trial.number, "idle")
@@ -74,29 +82,34 @@ class Optuna(Strategy):
         for name, value in trial.decisions.items():
             places |= _placed(self.choices[name], value)
         values = [trial.values[objective.name] for objective in self.objectives]
-        attributes: dict[str, Any] = {}
-        made = self._made(0)
-        if hasattr(made, "population_size"):  # evolution counts its generations in the trials
-            generation = len(self._told) // made.population_size
-            attributes[made._get_generation_key()] = generation
-        self._told.append(
+        size = getattr(self._study.sampler, "population_size", None)
+        generation = (len(self.trials) - 1) // size if size else 0
+        key = self._study.sampler._get_generation_key() if size else ""
+        self._study.add_trial(
             self._optuna.trial.create_trial(
                 params=places,
                 distributions=self._ranges,
                 values=values,
-                system_attrs=attributes,
+                system_attrs={key: generation} if size else {},
                 constraints={"limits": self._excess[-1]} if self.limits else None,
             )
         )
+        if size and len(self.trials) % size == 0:
+            # Optuna keeps the parents in its storage. A study may hold a list of trials from
+            # before; opened anew it reads them all.
+            study = self._optuna.load_study(study_name=self.NAME, storage=self._storage)
+            made = self._made(self.rng(trial.number, "parents").getrandbits(32))
+            made.get_parent_population(study, generation + 1)
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         rng = self.rng(number)
-        study = self._optuna.create_study(
-            directions=["minimize" if o.sign > 0 else "maximize" for o in self.objectives],
-            sampler=self._made(rng.getrandbits(32)),
-        )
-        study.add_trials(self._told)
-        proposed = self._decided(study.ask(self._ranges).params, rng)
+        sampler = self._made(rng.getrandbits(32))
+        if hasattr(sampler, "population_size") and self.trials:  # what it would find in all trials
+            sampler.infer_relative_search_space = lambda *_: dict(self._open)
+        self._study.sampler = sampler
+        asked = self._study.ask(self._ranges)
+        self._study.tell(asked, state=self._optuna.trial.TrialState.FAIL)
+        proposed = self._decided(asked.params, rng)
         found = self.fresh(self._near(proposed, rng), rng, pending)
         return None if found is None else Proposal(found, note=self.sampler)
 

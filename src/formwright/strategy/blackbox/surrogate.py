@@ -6,7 +6,8 @@ alike, and they often are the ends of the front. From then on, every few trials 
 is fitted in closed form and an evolution of a few hundred members runs on its predictions alone.
 Each proposal takes one function from the predictor's posterior (Thompson sampling) and picks the
 member of that pool which adds most hypervolume. That costs milliseconds, and needs far fewer trials
-than an evolution that must try every child.
+than an evolution that must try every child. The longer no trial joins the front, the wider the
+draws: where the predictor is wrong, what it thinks best is what is known already.
 
 Papers: Thompson sampling for several objectives, Bradford et al. 2018,
 https://doi.org/10.1007/s10898-018-0609-2; predictors inside an evolution, Lu et al. 2020,
@@ -16,6 +17,7 @@ corners in place of a random beginning.
 """
 
 from collections.abc import Sequence
+from operator import le
 from random import Random
 from typing import Any
 
@@ -23,14 +25,15 @@ import numpy as np
 
 from formwright.errors import InputError
 from formwright.space import Decisions, Space
-from formwright.strategy.blackbox.base import Key, Strategy, key_of, strategy
+from formwright.strategy.blackbox.base import Strategy, strategy
 from formwright.strategy.pareto import Array, expected_gains, order_by_rank
 from formwright.strategy.ridge import Features, LogScale, Ridge
-from formwright.trial import Objective, Proposal, Trial
+from formwright.trial import Key, Objective, Proposal, Trial, key_of
 
 _PARENTS = 20  # fewer lose the breadth of the front, more dilute it
 _GROWTH, _LONGEST = 0.025, 16  # fits become rarer as a single trial matters less
 _GENERATIONS = 6
+_RESTLESS, _BOLDEST = 10, 3.0  # idle trials that make draws twice as wide, and the most they widen
 _CLIMB = 3, 300  # steps towards a corner: so many per column, and at most
 
 
@@ -58,7 +61,7 @@ class Surrogate(Strategy):
         start: Corners tried before the first fit. Where some fail, random trials take over.
         period: Trials between two fits, at first.
         candidates: Members scored per fit.
-        boldness: Width of the draws from the posterior; 0 trusts the predictor.
+        boldness: Width of the draws from the posterior, at first; 0 trusts the predictor.
         options: ``limits``.
     """
 
@@ -91,16 +94,31 @@ class Surrogate(Strategy):
         self._keys: list[Key] = []
         self._rows: list[Array] = []  # encodings
         self._values: list[list[float]] = []  # what is predicted, in the order of names
+        self._front: list[tuple[float, ...]] = []  # excess and costs of the best so far
+        self._idle: list[int] = []  # trials since the last that joined the front, at each trial
         self._pools: dict[int, Pool] = {}  # the last one, by how many trials it has seen
 
     def learn(self, trial: Trial) -> None:
         self._keys.append(key_of(trial.decisions))
         self._rows.append(self.space.encode(trial.decisions))
         self._values.append([trial.values[name] for name in self.names])
+        self._idle.append(0 if self._joins_front() else self._idle[-1] + 1)
+
+    def _joins_front(self) -> bool:
+        """Whether the last trial is better in something than each before it; counts it then."""
+        new = (max(0.0, self._excess[-1]), *self._costs[-1])
+        if any(_as_good(old, new) for old in self._front):
+            return False
+        self._front = [old for old in self._front if not _as_good(new, old)] + [new]
+        return True
+
+    def _bold(self, told: int) -> float:
+        """Boldness after so many trials."""
+        return self.boldness * min(_BOLDEST, 1 + self._idle[told - 1] / _RESTLESS)
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         rng = self.rng(number)
-        taken = self.known | {key_of(trial.decisions) for trial in pending}
+        taken = self.known | {trial.key for trial in pending}
         if len(self.trials) >= self.start:
             pool = self._current_pool()
             new = [i for i, key in enumerate(pool.members) if key not in taken]
@@ -130,7 +148,7 @@ class Surrogate(Strategy):
     def _best(self, pool: Pool, new: list[int], rng: Random, pending: Sequence[Trial]) -> int:
         """Which of the new members adds most, if those still pending come out as predicted."""
         drawn = np.random.default_rng(rng.getrandbits(64))
-        costs, excess = self._judged(pool.sample(drawn, self.boldness)[new])
+        costs, excess = self._judged(pool.sample(drawn, self._bold(len(self.trials)))[new])
         seen = self.costs[self.excess <= 0]
         if pending:
             encoded = np.stack([self.space.encode(trial.decisions) for trial in pending])
@@ -179,7 +197,7 @@ class Surrogate(Strategy):
             self._breed(pool, parents, rng)
             if not pool.members:
                 break
-            guessed, over = self._judged(pool.sample(drawn, self.boldness))
+            guessed, over = self._judged(pool.sample(drawn, self._bold(told)))
             everyone = [*elders, *pool.members.values()]
             both = np.concatenate([costs[best], guessed]), np.concatenate([excess[best], over])
             parents = [everyone[i] for i in order_by_rank(*both, _PARENTS)[:_PARENTS]]
@@ -208,3 +226,10 @@ class Surrogate(Strategy):
             return self.space.mutate(parent, rng)
         child = self.space.cross(parent, rng.choice(parents), rng)
         return child if way < 0.8 else self.space.mutate(child, rng)
+
+
+def _as_good(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    """Whether excess and costs ``a`` are nowhere worse: with any excess, that alone counts."""
+    if a[0] or b[0]:
+        return a[0] <= b[0]
+    return all(map(le, a, b))
