@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from formwright.arch import Architecture, arch_id, diff, from_json, notation, parse, to_json
     from formwright.arch.draw import draw_svg, draw_text
     from formwright.cost import count
-    from formwright.model import Model, build, generate, load_model, save_model
+    from formwright.model import Model, build, generate, load_model, load_pretrained, save_model
     from formwright.ops import Past
 
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ _HOMES = {
     "arch": ("Architecture", "arch_id", "diff", "from_json", "notation", "parse", "to_json"),
     "arch.draw": ("draw_svg", "draw_text"),
     "cost": ("count",),
-    "model": ("Model", "build", "generate", "load_model", "save_model"),
+    "model": ("Model", "build", "generate", "load_model", "load_pretrained", "save_model"),
     "ops": ("Past",),
 }
 _WHERE = {name: home for home, names in _HOMES.items() for name in names}
@@ -48,6 +48,7 @@ __all__ = [
     "from_json",
     "generate",
     "load_model",
+    "load_pretrained",
     "notation",
     "parse",
     "save_model",

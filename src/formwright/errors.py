@@ -9,7 +9,8 @@ FormwrightError
 ├── InputError           a value given to a command or function cannot be used
 └── StorageError         a file or folder cannot be written, or is in use by another run
 
-A message says what was given, what is allowed, and what to do next.
+A message says what was given, what is allowed, and what to do next. ``Stopped`` is no error and no
+user sees it: somebody asked a piece of work to end early.
 """
 
 from collections.abc import Iterable
@@ -62,6 +63,10 @@ class InputError(FormwrightError):
 
 class StorageError(FormwrightError):
     """A file or folder cannot be written, or is in use by another run."""
+
+
+class Stopped(Exception):
+    """Somebody asked for it; whoever asked catches it."""
 
 
 def _caret(text: str, column: int, room: int = 76) -> str:

@@ -172,3 +172,34 @@ def test_help_and_version() -> None:
     assert run("--version").stdout.startswith("formwright 0.")
     for verb in ("zoo", "describe", "diff", "ops", "train", "eval", "tasks"):
         assert run(verb, "--help").returncode == 0
+
+
+def test_the_folder_of_a_model_stands_for_its_architecture(
+    in_process: InProcess, tmp_path: Path
+) -> None:
+    from formwright.model import build, save_model
+
+    arch = parse("(sf)x2 in bert(16, heads=2) for frame(9, 8, mlm)")
+    save_model(build(arch), tmp_path / "ours")
+    done = in_process("describe", str(tmp_path / "ours"), "--json")
+    assert json.loads(done.stdout)["id"] == arch_id(arch)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "config.json").write_text('{"model_type": "clip"}')
+    refused = in_process("describe", str(theirs))
+    assert refused.returncode == 2
+    assert "'clip' cannot be read; bert, gpt2, llama can" in refused.stderr
+
+
+def test_a_long_string_of_layers_is_no_folder(in_process: InProcess) -> None:
+    assert in_process("describe", "sf" * 3000).returncode == 0
+
+
+def test_sentences_are_wrapped_and_paths_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    from formwright.cli.output import wrapped
+
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/a-long/" + "folder-" * 8
+    lines = wrapped(f"What was found is faster than all that was tried: {path}").splitlines()
+    assert max(len(line) for line in lines if path not in line) <= 40
+    assert any(path in line for line in lines)

@@ -1,135 +1,98 @@
-"""GPT-2, Llama and BERT compute what Hugging Face's modules compute, given the same weights."""
+"""GPT-2, Llama and BERT, read from Hugging Face's folders, compute what its modules compute."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from formwright.arch import parse
-from formwright.model import Model, build
+from formwright.arch.counting import count
+from formwright.arch.frame import Classify, Features, LanguageModel, MaskedLM, Span, Tag
+from formwright.model import Model, load_model, load_pretrained
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.oracle
 
+SIZES: dict[str, dict[str, Any]] = {
+    "Bert": {
+        "vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "intermediate_size": 96, "max_position_embeddings": 32,
+    },
+    "GPT2": {"vocab_size": 60, "n_positions": 32, "n_embd": 48, "n_layer": 3, "n_head": 4,
+             "bos_token_id": 0, "eos_token_id": 0},
+    "Llama": {
+        "vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6,
+        "num_key_value_heads": 2, "intermediate_size": 80, "max_position_embeddings": 64,
+        "rms_norm_eps": 1e-5,
+    },
+}  # fmt: skip
 
-def copy(target: nn.Module, **sources: nn.Module | torch.Tensor) -> None:
-    """Copy weights and biases; a tensor goes to the attribute itself."""
+
+def made(kind: str, module: str, **options: Any) -> Any:
+    """One of Hugging Face's modules, its biases and norms moved off their special first values."""
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**SIZES[kind] | options)
+    found = getattr(transformers, kind + module)(config).double().eval()
     with torch.no_grad():
-        for name, source in sources.items():
-            part = getattr(target, name)
-            if isinstance(source, torch.Tensor):
-                part.copy_(source)
-            else:
-                part.weight.copy_(source.weight)
-                if getattr(source, "bias", None) is not None:
-                    part.bias.copy_(source.bias)
+        for weight in found.parameters():
+            weight.add_(torch.randn_like(weight) * 0.05)
+    return found
 
 
-def compare(ours: torch.Tensor, theirs: torch.Tensor, atol: float = 1e-10) -> None:
+def stored(module: Any, folder: Path) -> Model:
+    """The same module, written by its own library and read by ours."""
+    module.save_pretrained(folder)
+    return load_pretrained(folder).eval()
+
+
+def compare(ours: Tensor, theirs: Tensor, atol: float = 1e-10) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=atol)
 
 
-def tables(model: Model, words: torch.Tensor) -> None:
-    with torch.no_grad():
-        model.embedding.tables[0].copy_(words)
-
-
 @pytest.fixture
-def tokens() -> torch.Tensor:
+def tokens() -> Tensor:
     return torch.randint(60, (2, 20), generator=torch.Generator().manual_seed(0))
 
 
-def test_gpt2_equals_hugging_face(tokens: torch.Tensor) -> None:
-    config = transformers.GPT2Config(
-        vocab_size=60, n_positions=32, n_embd=48, n_layer=3, n_head=4, attn_pdrop=0.0
-    )
-    theirs = transformers.GPT2LMHeadModel(config).double().eval()
-    ours = build(
-        parse("(sf)x3 in gpt2(48, heads=4) for frame(60, 32, lm)"), dtype=torch.float64
-    ).eval()
-    body = theirs.transformer
-    tables(ours, body.wte.weight)
-    copy(ours.absolute, weight=body.wpe.weight)
-    copy(ours.norms, layers=body.ln_f)
-    layers = ours.stacks["layers"].layers
-    for index, block in enumerate(body.h):
-        s, f = layers[2 * index], layers[2 * index + 1]
-        copy(s, norm=block.ln_1)
-        copy(f, norm=block.ln_2)
-        weights = block.attn.c_attn.weight.t().chunk(3)  # GPT-2 stores matrices transposed
-        biases = block.attn.c_attn.bias.chunk(3)
-        for name, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True):
-            copy(getattr(s.inner, name), weight=weight, bias=bias)
-        for part, source in (
-            (s.inner.out, block.attn.c_proj),
-            (f.inner.up, block.mlp.c_fc),
-            (f.inner.down, block.mlp.c_proj),
-        ):
-            copy(part, weight=source.weight.t(), bias=source.bias)
+@pytest.mark.parametrize("options", [{}, {"tie_word_embeddings": False}, {"n_inner": 100}])
+def test_gpt2_equals_hugging_face(tokens: Tensor, tmp_path: Path, options: dict[str, Any]) -> None:
+    theirs = made("GPT2", "LMHeadModel", **options)
+    ours = stored(theirs, tmp_path)
+    assert isinstance(ours.frame.head, LanguageModel)
     compare(ours(tokens), theirs(tokens).logits)
 
 
-def test_llama_with_grouped_queries_equals_hugging_face(tokens: torch.Tensor) -> None:
-    config = transformers.LlamaConfig(
-        vocab_size=60,
-        hidden_size=48,
-        intermediate_size=80,
-        num_hidden_layers=3,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=True,
-    )
-    theirs = transformers.LlamaForCausalLM(config).double().eval()
-    ours = build(
-        parse(
-            "(sf)x3 where s=residual(attention(6, kv_heads=2, bias=false), norm=rmsnorm(1e-05)) "
-            "in llama(48, heads=6, inner=80) for frame(60, 64, lm)"
-        ),
-        dtype=torch.float64,
-    ).eval()
-    body = theirs.model
-    tables(ours, body.embed_tokens.weight)
-    copy(ours.norms, layers=body.norm)
-    for index, block in enumerate(body.layers):
-        s, f = ours.stacks["layers"].layers[2 * index : 2 * index + 2]
-        copy(s, norm=block.input_layernorm)
-        copy(f, norm=block.post_attention_layernorm)
-        a, m = block.self_attn, block.mlp
-        copy(s.inner, query=a.q_proj, key=a.k_proj, value=a.v_proj, out=a.o_proj)
-        copy(f.inner, gate=m.gate_proj, up=m.up_proj, down=m.down_proj)
+def test_gpt2_without_a_head_equals_hugging_face(tokens: Tensor, tmp_path: Path) -> None:
+    theirs = made("GPT2", "Model")
+    ours = stored(theirs, tmp_path)
+    assert ours.frame.head == Features()
+    compare(ours(tokens), theirs(tokens).last_hidden_state)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tie_word_embeddings": True},
+        {"num_key_value_heads": 6},
+        {"attention_bias": True, "mlp_bias": True},
+        {"head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
+    ],
+)
+def test_llama_equals_hugging_face(tokens: Tensor, tmp_path: Path, options: dict[str, Any]) -> None:
+    theirs = made("Llama", "ForCausalLM", **options)
     # Hugging Face computes norms and angles in float32 even in a float64 model.
-    compare(ours(tokens), theirs(tokens).logits, atol=1e-6)
+    compare(stored(theirs, tmp_path)(tokens), theirs(tokens).logits, atol=1e-5)
 
 
-def test_bert_with_padding_equals_hugging_face(tokens: torch.Tensor) -> None:
-    config = transformers.BertConfig(
-        vocab_size=60,
-        hidden_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=96,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    theirs = transformers.BertModel(config).double().eval()
-    ours = build(
-        parse("(sf)x3 in bert(48, heads=4, inner=96) for frame(60, 32, features(pooler=true))"),
-        dtype=torch.float64,
-    ).eval()
-    e = theirs.embeddings
-    tables(ours, e.word_embeddings.weight)
-    copy(ours.absolute, weight=e.position_embeddings.weight)
-    copy(ours.embedding, segments=e.token_type_embeddings.weight, norm=e.LayerNorm)
-    for index, block in enumerate(theirs.encoder.layer):
-        s, f = ours.stacks["layers"].layers[2 * index : 2 * index + 2]
-        a = block.attention.self
-        copy(s.inner, query=a.query, key=a.key, value=a.value, out=block.attention.output.dense)
-        copy(s, norm=block.attention.output.LayerNorm)
-        copy(f.inner, up=block.intermediate.dense, down=block.output.dense)
-        copy(f, norm=block.output.LayerNorm)
-    copy(ours.head, pooler=theirs.pooler.dense)
+@pytest.mark.parametrize("options", [{}, {"hidden_act": "relu", "layer_norm_eps": 1e-5}])
+def test_bert_with_padding_equals_hugging_face(
+    tokens: Tensor, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    theirs = made("Bert", "Model", **options)
+    ours = stored(theirs, tmp_path)
     mask = torch.ones_like(tokens, dtype=torch.bool)
     mask[1, 13:] = False
     segments = (torch.arange(20) > 9).long().expand(2, -1)
@@ -137,3 +100,101 @@ def test_bert_with_padding_equals_hugging_face(tokens: torch.Tensor) -> None:
     answer = ours(tokens, mask, segments=segments)
     compare(answer[mask], wanted.last_hidden_state[mask])
     compare(ours.head.pooled(answer), wanted.pooler_output)
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "head"),
+    [
+        ("ForMaskedLM", {}, MaskedLM()),
+        ("ForMaskedLM", {"tie_word_embeddings": False}, MaskedLM()),
+        ("ForTokenClassification", {"num_labels": 5}, Tag(5)),
+        ("ForSequenceClassification", {"num_labels": 3}, Classify(3, "first", (48,), "tanh")),
+        ("ForQuestionAnswering", {}, Span()),
+        ("ForPreTraining", {}, MaskedLM()),
+        ("ForNextSentencePrediction", {}, Features(pooler=True)),
+    ],
+)
+def test_heads_of_bert_equal_hugging_face(
+    tokens: Tensor, tmp_path: Path, module: str, options: dict[str, Any], head: Any
+) -> None:
+    theirs = made("Bert", module, **options)
+    ours = stored(theirs, tmp_path)
+    assert ours.frame.head == head
+    assert count(ours.arch).params == sum(p.numel() for p in ours.parameters())
+    found = theirs(tokens)
+    if isinstance(head, Features):  # a head that has no counterpart is left out
+        compare(ours(tokens), theirs.bert(tokens).last_hidden_state)
+    elif isinstance(head, Span):
+        compare(ours(tokens), torch.stack((found.start_logits, found.end_logits), dim=-1))
+    else:
+        compare(ours(tokens), found.get("logits", found.get("prediction_logits")))
+
+
+def test_weights_in_several_files_and_half_precision_are_read(
+    tokens: Tensor, tmp_path: Path
+) -> None:
+    theirs = made("Bert", "Model").half()
+    theirs.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    ours = load_model(tmp_path).eval()  # which takes folders of either format
+    assert {p.dtype for p in ours.parameters()} == {torch.float32}
+    compare(ours(tokens), theirs.float()(tokens).last_hidden_state, atol=1e-5)
+
+
+def test_norms_of_the_oldest_berts_are_read(tokens: Tensor, tmp_path: Path) -> None:
+    theirs = made("Bert", "ForMaskedLM")
+    theirs.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    old = {}
+    for name, tensor in load_file(path).items():
+        if "LayerNorm" in name:
+            name = name.replace("weight", "gamma").replace("bias", "beta")  # noqa: PLW2901
+        old[name] = tensor
+    old["bert.embeddings.position_ids"] = torch.arange(32)
+    save_file(old, path)
+    assert sum("gamma" in name for name in old) == 8
+    compare(load_pretrained(tmp_path).eval()(tokens), theirs(tokens).logits)
+
+
+# --- what cannot be read ------------------------------------------------------------------------
+
+
+def change(folder: Path, **options: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "says"),
+    [
+        ("Bert", {"model_type": "mamba"}, "'mamba' cannot be read; bert, gpt2, llama can"),
+        ("Bert", {"position_embedding_type": "relative_key"}, "must be 'absolute'"),
+        ("Bert", {"hidden_act": "mish"}, "hidden_act='mish' cannot be read; it must be one of"),
+        ("Bert", {"hidden_size": 49}, "a divisor of the width 49"),
+        ("Bert", {"hidden_size": "48"}, "hidden_size='48' cannot be read; it must be a whole"),
+        ("Bert", {"num_hidden_layers": 10**9}, "from 1 to 1,000"),
+        ("Bert", {"num_hidden_layers": 4}, "hold no encoder.layer.3.attention.self.query.weight"),
+        ("Bert", {"num_hidden_layers": 2}, "encoder.layer.2.attention.output.LayerNorm.bias is no"),
+        ("Bert", {"intermediate_size": 90}, r"has shape \[96, 48\], which is not what"),
+        ("Bert", {"is_decoder": True}, "is_decoder=True cannot be read"),
+        ("GPT2", {"scale_attn_by_inverse_layer_idx": True}, "it must be False"),
+        ("Llama", {"rope_parameters": {"rope_type": "llama3"}}, "plain angles"),
+        ("Llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "plain angles"),
+        ("Llama", {"rms_norm_eps": None}, "rms_norm_eps=None"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_sentence(
+    tmp_path: Path, kind: str, options: dict[str, Any], says: str
+) -> None:
+    made(kind, "Model").save_pretrained(tmp_path)
+    change(tmp_path, **options)
+    with pytest.raises(Exception, match=says) as caught:
+        load_pretrained(tmp_path)
+    assert type(caught.value).__name__ == "InputError"
+    assert "\n" not in str(caught.value)
+
+
+def test_a_masked_head_that_computes_something_else_is_refused(tmp_path: Path) -> None:
+    made("Bert", "ForMaskedLM", hidden_act="relu").save_pretrained(tmp_path)
+    with pytest.raises(Exception, match="head has relu"):
+        load_pretrained(tmp_path)

@@ -17,13 +17,15 @@ import numpy as np
 import pytest
 import torch
 from tests.cli_helpers import InProcess
-from tests.helpers import inputs_for
+from tests.helpers import inputs_for, says_the_same_at_once
 
-from formwright.arch import Encoder
+from formwright.arch import Attention, Encoder
 from formwright.arch.mechanism import Linformer
+from formwright.arch.site import Site
 from formwright.errors import InputError
 from formwright.estimate.training import Training, known_task
 from formwright.model import build
+from formwright.ops.base import Builder, Context
 from formwright.recipes import dartformer
 from formwright.recipes.blocks import (
     Alive,
@@ -67,6 +69,31 @@ def run(model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
 
 
 # --- invariants of the supernet -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [16, 30])
+@pytest.mark.parametrize("kind", sorted(set(TINY) - {"bigbird"}))
+def test_mechanisms_differ_from_dense_attention_at_the_lengths_used(kind: str, length: int) -> None:
+    blocks = dict(all_heads(TINY, 2))
+    dense = Attention(2, bias=False)
+    x = torch.randn(2, length, 32, generator=torch.Generator().manual_seed(0))
+    site = Site(width=32, longest=30)
+    answers = []
+    for node in (blocks[kind], dense):
+        torch.manual_seed(1)
+        layer = Builder().build(node, site).eval()
+        with torch.no_grad():
+            for name, weight in layer.named_parameters():
+                shared = name.split(".")[0] in ("query", "key", "value", "out")
+                weight.copy_(
+                    torch.randn(weight.shape, generator=_chance(name)) if shared else weight
+                )
+            answers.append(layer(x, Context()))
+    assert (answers[0] - answers[1]).abs().max() > 0.01
+
+
+def _chance(name: str) -> torch.Generator:
+    return torch.Generator().manual_seed(sum(map(ord, name)))
 
 
 @pytest.mark.parametrize("kind", list(TINY))
@@ -425,6 +452,10 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = dartformer.smoke("layers")
     made.conduct(made.begin(folder))
     return folder
+
+
+def test_a_recipe_that_has_ended_says_the_same_at_once(uninterrupted: Path) -> None:
+    assert says_the_same_at_once(dartformer.smoke("layers"), uninterrupted)
 
 
 @pytest.mark.parametrize(

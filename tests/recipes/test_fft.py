@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from tests.cli_helpers import InProcess
+from tests.helpers import says_the_same_at_once
 from torch import Tensor
 
 from formwright.arch import Attention, FeedForward, LayerNorm
@@ -453,6 +454,7 @@ def test_the_recipe_leaves_trials_gates_and_prices(tmp_path: Path) -> None:
     assert outcome.headline
     assert {"do_accuracy", "sdo_accuracy", "sdo_r_accuracy"} <= set(outcome.facts)
     assert any("accepted" in text for text in said)
+    assert says_the_same_at_once(made, tmp_path)
 
 
 def test_a_stopped_recipe_goes_on_to_the_same_trials(tmp_path: Path) -> None:

@@ -14,16 +14,25 @@ from typing import Any
 import pytest
 import torch
 from tests.cli_helpers import InProcess
+from tests.helpers import says_the_same_at_once
 
 from formwright.arch import notation, parse
+from formwright.arch.attention import Attention
 from formwright.arch.counting import count
 from formwright.arch.draw import outline
-from formwright.arch.style import WIKITEXT_FRAME, style, transformer_xl_base
+from formwright.arch.layer import LayerNorm, Residual
+from formwright.arch.mechanism import Synthesizer
+from formwright.arch.style import WIKITEXT_FRAME, Style, style, transformer_xl_base
 from formwright.errors import InputError
 from formwright.ops.past import Past
 from formwright.recipes import par
 from formwright.space import named_space
-from formwright.strategy.gradient import GumbelPolicy, SupernetSearch, Temperature
+from formwright.strategy.gradient import (
+    GumbelPolicy,
+    SearchConfig,
+    SupernetSearch,
+    Temperature,
+)
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Supernet
@@ -229,6 +238,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_recipe_that_has_ended_says_the_same_at_once(whole: Path) -> None:
+    assert says_the_same_at_once(counted(), whole)
+
+
 def test_the_smoke_preset_runs_through_the_command_line(
     tmp_path: Path, in_process: InProcess
 ) -> None:
@@ -350,3 +363,30 @@ def test_random_members_and_the_rule_are_trained_like_the_found_one(whole: Path)
     wanted = counted().training.replace(seed=0, checkpoint_every=3)
     assert all(TrainConfig.from_data({**config, "seed": 0}) == wanted for config in found)
     study.close()
+
+
+def test_attention_comes_first_where_a_task_needs_it_only_there(tmp_path: Path) -> None:
+    # A tag is looked up by a token and the one before it. This attention weighs places only: it
+    # can fetch the token before, but looking up is left to the feed-forwards behind it.
+    usual = style("lra", 32, heads=2, inner=16)
+    moves = Attention(2, bias=False, query_key="none", kind=Synthesizer(rank=16))
+    letters = {**usual.letters, "s": Residual(moves, norm=LayerNorm(1e-6))}
+    weights = TrainConfig(
+        steps=600, batch_tokens=512, lr=5e-3, warmup=20, log_every=600, checkpoint_every=600
+    )
+    recipe = par.Par(
+        name="par-xl-planted",
+        task="planted-table?symbols=20&length=16&train=20000",
+        family=Style(usual.backbone, letters),
+        slots=4,
+        search=weights,
+        choices=SearchConfig(warmup=150, every=5, lr=6e-2, weight_decay=5e-4),
+        training=weights,
+    )
+    study = recipe.begin(tmp_path)
+    found = par.search(recipe, study)
+    study.close()
+    assert found is not None
+    order = [par.LETTERS[found[f"layer{slot}"]] for slot in range(4)]  # type: ignore[index]
+    assert "s" in order[:2]
+    assert "s" not in order[2:]

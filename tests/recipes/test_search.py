@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.cli_helpers import InProcess
+from tests.helpers import says_the_same_at_once
 
 import formwright as fw
 from formwright.errors import InputError, SpecError
@@ -273,7 +274,7 @@ class TestLts:
         assert all(row["loss"] > 0 for row in proof["models"])
         assert read_outcome(tmp_path).headline
         before = [(t.number, t.values) for t in trials]
-        assert recipe.conduct(recipe.begin(tmp_path)) == "exhausted"
+        assert says_the_same_at_once(recipe, tmp_path)
         done = in_process("resume", str(tmp_path), "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["state"] == "finished"

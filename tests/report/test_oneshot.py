@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from tests.report.oneshot import (
 )
 from tests.report.test_page import Reader
 
+from formwright.arch.frame import Frame, Tag
+from formwright.recipes.fft_space import Cut
 from formwright.report import page_html
 from formwright.report.material import Material
 from formwright.report.sections.gates import cost_info, gates_info
@@ -119,6 +122,44 @@ def test_gates_of_slices_share_a_colour(tmp_path: Path) -> None:
     assert shares_info(trace_of(found)) == [], "they are no probabilities"
 
 
+def test_of_a_part_that_is_on_or_off_only_the_first_is_drawn(tmp_path: Path) -> None:
+    cut = Cut(layers=2, width=8, heads=2, inner=16, head_parts=2, inner_parts=2)
+    written(tmp_path / "supernet", cut.components(Frame(9, 8, Tag(3))))
+    names = [f"head{layer}.{part}" for layer in range(2) for part in range(2)]
+    rows = [
+        {"step": step, "name": name, "values": [0.1 * step, 1 - 0.1 * step]}
+        for step in range(5)
+        for name in names
+    ]
+    lines(tmp_path / "supernet" / "gates.jsonl", rows)
+    (info,) = gates_info(trace_of(material([], folder=tmp_path)))
+    assert (info.group.title, len(info.group.names)) == ("head", 4)
+    (part,) = info.series
+    assert len(part.each) == 4
+    assert part.mean[-1] == (4, pytest.approx(0.6))
+
+
+def test_the_page_is_about_the_trial_that_the_headline_speaks_of(tmp_path: Path) -> None:
+    found = searched(tmp_path)
+    long = "Trial 1 has 2.5 bits. The others have more, e.g. 3.1. Warning: few seeds."
+    other = replace(found, outcome=replace(found.outcome, headline=long, chosen=1))
+    info = selected_info(other)
+    assert info is not None
+    assert info.trial.number == 1
+    page = page_html(other)
+    assert "<h1>Trial 1 has 2.5 bits.</h1>" in page
+    assert "The others have more, e.g. 3.1. Warning: few seeds.</p>" in page
+
+
+def test_trials_that_were_given_have_names_and_no_progress(tmp_path: Path) -> None:
+    found = searched(tmp_path)
+    assert "progress" in Reader(page_html(found)).ids()
+    meta = {**found.meta, "strategy": {"name": "given", "options": {}}}
+    given = page_html(replace(found, meta=meta))
+    assert "progress" not in Reader(given).ids()
+    assert "trial 0<small>found by the supernet</small>" in given
+
+
 def test_the_selected_architecture_stands_beside_the_baseline(tmp_path: Path) -> None:
     found = searched(tmp_path)
     info = selected_info(found)
@@ -145,7 +186,14 @@ def test_many_looks_are_thinned_from_first_to_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "stem", "place"),
-    [("layer3", "layer", "4"), ("heads", "heads", "heads"), ("7", "7", "7"), ("a_0", "a", "1")],
+    [
+        ("layer3", "layer", "4"),
+        ("heads", "heads", "heads"),
+        ("7", "7", "7"),
+        ("a_0", "a", "1"),
+        ("close_head2.11", "close_head", "3"),
+        ("mean0a", "mean", "1"),
+    ],
 )
 def test_names_are_split_from_their_numbers(name: str, stem: str, place: str) -> None:
     assert (stem_of(name), place_of(name)) == (stem, place)

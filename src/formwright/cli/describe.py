@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from formwright.cli import ARCH_HELP
+from formwright.cli import MODEL_HELP
 
 
 def run(
-    arch: Annotated[str, typer.Argument(help=ARCH_HELP, show_default=False)],
+    arch: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
     length: Annotated[
         int | None, typer.Option(help="Tokens of a text; the longest input when not given.")
     ] = None,

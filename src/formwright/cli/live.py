@@ -60,7 +60,9 @@ class View:
 
     def say(self, text: str) -> None:
         """A remark."""
-        print(text, flush=True)
+        from formwright.cli.output import wrapped
+
+        print(wrapped(text), flush=True)
 
     def share(self) -> float:
         """How much of the budget is spent, 0 to 1."""
@@ -126,7 +128,12 @@ def trial_line(study: "Study", trial: Any) -> str:
         return f"trial {trial.number:>4}  failed: {trial.reason[:60]}"
     values = "  ".join(f"{o.name} {trial.values[o.name]:.4g}" for o in study.objectives)
     stage = f"stage {trial.rung + 1}  " if trial.rung else ""
-    return f"trial {trial.number:>4}  {stage}{values}"
+    line = f"trial {trial.number:>4}  {stage}{values}"
+    if study.strategy_name != "given":
+        return line
+    room = max(0, 78 - len(line))  # what is tried is known by its name
+    note = trial.note if len(trial.note) <= room else f"{trial.note[: max(0, room - 1)]}\u2026"
+    return f"{line}  {note}".rstrip()
 
 
 @contextmanager

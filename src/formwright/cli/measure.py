@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formwright.cli import ARCH_HELP
+from formwright.cli import MODEL_HELP
 
 if TYPE_CHECKING:
     from formwright.arch import Architecture
@@ -28,7 +28,7 @@ class Row:
 
 
 def run(
-    arch: Annotated[list[str], typer.Argument(help=ARCH_HELP, show_default=False)],
+    arch: Annotated[list[str], typer.Argument(help=MODEL_HELP, show_default=False)],
     against: Annotated[
         str | None, typer.Option(help="What ratios are taken to; the first of several ARCH.")
     ] = None,

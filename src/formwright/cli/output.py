@@ -1,6 +1,8 @@
 """How results are shown: numbers for people, JSON for programs."""
 
 import json
+import shutil
+import textwrap
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +12,14 @@ from rich.table import Table
 def console() -> Console:
     """Where tables go; plain text without colour when it is not a terminal."""
     return Console(highlight=False, soft_wrap=False)
+
+
+def wrapped(text: str) -> str:
+    """Sentences in lines that fit the terminal, or 80 columns where there is none."""
+    columns = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def print_json(value: Any) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 # What a recipe can be told; its presets decide everything else.
-OPTIONS = ("recipe", "task", "preset", "target", "seed", "out", "json")
+OPTIONS = ("recipe", "task", "from_", "preset", "target", "seed", "out", "json")
 
 
 def run_recipe(context: typer.Context) -> None:
@@ -28,6 +28,7 @@ def run_recipe(context: typer.Context) -> None:
         typed["recipe"],
         typed["preset"],
         task=typed["task"] if "task" in given else "",
+        start=typed["from_"] or "",
         seed=typed["seed"],
         target=read_target(typed["target"]) if typed["target"] else None,
     )
@@ -72,5 +73,6 @@ def _refuse(recipe: str, options: list[str]) -> None:
         words = f"--{options[0].strip('_').replace('_', '-')}"
         raise InputError(
             f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
-            "or search without a recipe; --task, --preset, --target, --seed and --out apply."
+            "or search without a recipe; --task, --from, --preset, --target, --seed and --out "
+            "apply."
         )

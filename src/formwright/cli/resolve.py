@@ -1,5 +1,6 @@
-"""What a user may write for an architecture: zoo name, notation, JSON file, trial of a search."""
+"""What a user may write for an architecture: zoo name, notation, JSON file, trial, model folder."""
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ _NAME = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)+")  # a zoo name, not a string of 
 
 def resolve(text: str) -> Architecture:
     """The architecture meant by ``text``; without a frame it gets Transformer-XL base's."""
-    arch = _read(text.strip())
+    arch = _from_folder(Path(text)) if _is_model(text) else _read(text.strip())
     return arch if arch.frame is not None else arch.bind(WIKITEXT_FRAME).check()
 
 
@@ -48,6 +49,18 @@ def _read(text: str, defaults: Style | None = None) -> Architecture:
         if _NAME.fullmatch(text):
             zoo.get(text)  # raises with a suggestion
         raise
+
+
+def _is_model(text: str) -> bool:
+    """Whether a folder of that name holds a model, ours or one in Hugging Face's format."""
+    # os.path, because a long string of layers is no name of a file at all
+    return any(os.path.isfile(f"{text}/{name}") for name in ("architecture.json", "config.json"))
+
+
+def _from_folder(folder: Path) -> Architecture:
+    from formwright.model import read_architecture
+
+    return read_architecture(folder)
 
 
 def _from_study(text: str) -> Architecture:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
+FROM_HELP = "A trained BERT to begin at: a model's folder, ours or Hugging Face's; for fft."
 SET_HELP = "A number of the training, such as batch_tokens=2048, lr=1e-3."
 
 
@@ -19,6 +20,7 @@ def run(
     context: typer.Context,
     recipe: Annotated[str | None, typer.Argument(help=RECIPE_HELP, show_default=False)] = None,
     task: Annotated[str, typer.Option(help="A task: stdlib, classify:reviews.csv, ...")] = "stdlib",
+    from_: Annotated[str | None, typer.Option("--from", help=FROM_HELP)] = None,
     space: Annotated[str, typer.Option(help=SPACE_HELP)] = "open",
     strategy: Annotated[str | None, typer.Option(help="How to choose what to try next.")] = None,
     estimator: Annotated[str, typer.Option(help="train, or a training-free proxy.")] = "train",
@@ -52,6 +54,12 @@ def run(
 
         run_recipe(context)
         return
+    if from_ is not None:
+        from formwright.errors import InputError
+
+        raise InputError(
+            "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
+        )
     plan = Plan(
         task=task,
         space=space,
@@ -152,12 +160,15 @@ def _print_next(study: "Study") -> None:
     from formwright.study.outcome import read_outcome
 
     chosen = read_outcome(study.folder).chosen
-    commands = [f"formwright resume {study.folder} --budget 30m"]
+    commands = []
+    if not study.meta.get("recipe"):  # which has an end of its own
+        commands.append(f"formwright resume {study.folder} --budget 30m")
     if chosen is not None:
         task = study.meta.get("task")
         train = f"formwright train '{study.folder}#{chosen}' --task '{task}' --time 30m"
         commands.insert(0, train)
-    print("next: " + "\n      ".join(commands))
+    if commands:
+        print("next: " + "\n      ".join(commands))
 
 
 def _usual_workers() -> int:

@@ -52,7 +52,7 @@ def study_data(study: "Study") -> dict[str, Any]:
 
 def print_study(study: "Study") -> None:
     """The front, the baseline and the result for people."""
-    from formwright.cli.output import console
+    from formwright.cli.output import console, wrapped
     from formwright.study.outcome import read_outcome
 
     state = study.state
@@ -68,7 +68,7 @@ def print_study(study: "Study") -> None:
             f"{control['random']:.3f}, this search {control['search']:.3f}"
         )
     if outcome.headline:
-        print(outcome.headline)
+        print(wrapped(outcome.headline))
 
 
 def front_table(study: "Study", most: int = 20) -> "Table":
@@ -78,7 +78,9 @@ def front_table(study: "Study", most: int = 20) -> "Table":
     from formwright.study.outcome import read_outcome
 
     names = [objective.name for objective in study.objectives]
-    shown = table("trial", *names, "params", "layers", right=(*names, "params"))
+    given = study.strategy_name == "given"  # members that are known by their names
+    what = "member" if given else "layers"
+    shown = table("trial", *names, "params", what, right=(*names, "params"))
     baseline = read_outcome(study.folder).baseline
     rows = study.front
     step = max(1, -(-len(rows) // most))
@@ -87,6 +89,9 @@ def front_table(study: "Study", most: int = 20) -> "Table":
         values = [f"{trial.values[name]:.4g}" for name in names]
         params = trial.values.get("params")
         layers = f"{short(arch)} {arch.backbone.width}" if hasattr(arch, "backbone") else ""
+        if given and trial.note:
+            drawn = trial.note.startswith("random")  # which says nothing of what it is
+            layers = f"{trial.note}: {layers}" if drawn else trial.note
         shown.add_row(str(trial.number), *values, short_number(params) if params else "", layers)
     if baseline is not None and baseline.values:
         values = [f"{baseline.values.get(name, float('nan')):.4g}" for name in names]
@@ -117,7 +122,12 @@ def _trial_data(study: "Study", trial: "Trial") -> dict[str, Any]:
 
 
 def _control(study: "Study") -> dict[str, float] | None:
-    """Random search against this search, both at the cost of the random trials."""
+    """Random search against this search, both at the cost of the random trials.
+
+    None where trials were given to be compared: their order says nothing.
+    """
+    if study.strategy_name == "given":
+        return None
     from formwright.report.material import gather
     from formwright.report.sections.progress import progress_info
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from formwright.arch import Architecture
 from formwright.estimate.base import Diverged, Estimator, Work
+from formwright.model import Model
 from formwright.tasks import Task, load_task
 from formwright.train import TrainConfig, train
 
@@ -43,8 +45,10 @@ class Training(Estimator):
         if work.previous is not None and not folder.exists():
             _inherit(work.previous / "run", folder)
         task: Task = known_task(self.task)
-        arch = work.arch.bind(task.frame)
-        _, result = train(arch, task, config, out=folder, device=self.device)
+        # Work in the caller's own process may say when to stop.
+        stop = getattr(work, "stop", None)
+        begun = self.begun(work, task)
+        _, result = train(begun, task, config, out=folder, device=self.device, stop=stop)
         if result.state == "interrupted":
             raise KeyboardInterrupt
         self._tidy(folder, last=work.trial.rung >= self.rungs - 1)
@@ -55,6 +59,11 @@ class Training(Estimator):
             "steps": float(result.steps),
             "tokens_per_second": result.tokens_per_second,
         }
+
+    def begun(self, work: Work, task: Task) -> Architecture | Model:
+        """What is trained: the architecture, from new weights."""
+        arch: Architecture = work.arch.bind(task.frame)
+        return arch
 
     def _tidy(self, folder: Path, *, last: bool) -> None:
         """Keep what can still be of use: of the last stage the model, of others the checkpoint."""

@@ -1,6 +1,7 @@
 """From an architecture to a model with weights, and weights to and from files.
 
 Weights are safetensors; the architecture lies beside them as JSON. Nothing is ever unpickled.
+Folders in Hugging Face's format are read as well, see pretrained.py.
 """
 
 from pathlib import Path
@@ -9,14 +10,17 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from formwright.arch import Architecture, arch_id, from_json, to_json
+from formwright.arch import Architecture, Frame, arch_id, from_json, to_json
+from formwright.arch.position import Learned
 from formwright.errors import InputError
-from formwright.files import write_atomically
+from formwright.files import read_text, write_atomically
 from formwright.model.init import initialise
 from formwright.model.model import Model
+from formwright.model.pretrained import is_pretrained, load_pretrained, pretrained_architecture
 from formwright.ops.base import Builder
 
 _WEIGHTS, _ARCH = "model.safetensors", "architecture.json"
+_LARGEST = 10_000_000  # bytes of an architecture
 
 
 def build(
@@ -56,12 +60,14 @@ def save_model(model: Model, folder: str | Path) -> Path:
 
 
 def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> Model:
-    """Read a model back. Files that do not belong together are refused."""
+    """Read a model back, or one in Hugging Face's format.
+
+    Files that do not belong together are refused.
+    """
     folder = Path(folder)
-    for name in (_ARCH, _WEIGHTS):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder} holds no model: {name} is missing.")
-    arch = from_json((folder / _ARCH).read_text(encoding="utf-8"))
+    arch = read_architecture(folder)
+    if not (folder / _ARCH).is_file():
+        return load_pretrained(folder, device=device)
     try:
         with safe_open(folder / _WEIGHTS, framework="pt", device=str(device)) as file:
             written_for = (file.metadata() or {}).get("architecture")
@@ -77,3 +83,75 @@ def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> Mod
         model = Model(arch)
     model.load_state_dict(state, strict=True, assign=True)
     return model
+
+
+def read_architecture(folder: str | Path) -> Architecture:
+    """The architecture of the model in a folder, whose weights are not read."""
+    folder = Path(folder)
+    ours = (folder / _ARCH).is_file()
+    if not ours and is_pretrained(folder):
+        return pretrained_architecture(folder)
+    for name in (_ARCH, _WEIGHTS):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} holds no model: {name} is missing.")
+    return from_json(read_text(folder / _ARCH, "an architecture", _LARGEST))
+
+
+@torch.no_grad()
+def with_frame(
+    model: Model,
+    frame: Frame,
+    *,
+    seed: int = 0,
+    dropout: float = 0.0,
+    attention_dropout: float = 0.0,
+) -> Model:
+    """The same layers with the same weights, for another task.
+
+    Learned positions are cut to the task's length; a head that is not the task's becomes a new one.
+
+    Args:
+        model: Where the weights come from.
+        frame: Of the task; its symbols must be those of the model.
+        seed: Of a new head.
+        dropout, attention_dropout: Of the result.
+    """
+    check_frame(model.arch, frame)
+    theirs = model.frame
+    made = build(
+        model.arch.replace(frame=frame),
+        seed=seed,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+    )
+    weight = next(model.parameters())
+    made = made.to(device=weight.device, dtype=weight.dtype)
+    own = made.state_dict()
+    for name, tensor in model.state_dict().items():
+        if name.startswith("head.") and frame.head != theirs.head:
+            continue
+        source = tensor[: len(own[name])] if name == "absolute.weight" else tensor
+        if own[name].shape != source.shape:
+            raise InputError(
+                f"{name} of the model belongs to texts of {theirs.length:,} tokens; give a task of "
+                f"that length, not {frame.length:,}."
+            )
+        own[name].copy_(source)
+    return made
+
+
+def check_frame(arch: Architecture, frame: Frame) -> None:
+    """Refuse a task that a trained model cannot read: other symbols, or longer texts."""
+    theirs = arch.frame
+    assert theirs is not None
+    if frame.vocab != theirs.vocab:
+        raise InputError(
+            f"The model knows {theirs.vocab:,} symbols and the task {frame.vocab:,}; read the task "
+            "with the model's own tokenizer, ?tokenizer=FOLDER behind its name."
+        )
+    needed, had = arch.replace(frame=frame).longest or 0, arch.longest or 0
+    if isinstance(arch.backbone.position, Learned) and needed > had:
+        raise InputError(
+            f"The model has positions for {had:,} tokens and the task needs {needed:,}; "
+            "shorten the task, ?length=N behind its name."
+        )

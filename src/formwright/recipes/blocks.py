@@ -161,7 +161,8 @@ def run_stages(
         _write(folder, stages)
         say(stages[-1].words)
         alive = stages[-1].left()
-    left = "; ".join(f"{name}: {listed(words[name], kept)}" for name, kept in alive.items())
+    rows = {name: listed(words[name], kept) for name, kept in alive.items()}
+    left = "; ".join(f"{name}: {row}" if len(rows) > 1 else row for name, row in rows.items())
     step = stages[-1].step if stages else 0
     stages.append(Stage(len(stages), alive, {}, f"left: {left}", step=step))
     _write(folder, stages)
@@ -235,8 +236,9 @@ def _told(
     if not rule.at_once:
         part = scores.parts[next_]
         text = f"{with_all}; {names[next_]} goes, worth {_points(part.mean, part.error)}"
-        close = f"; {names[last]} might as well go, the two are within noise"
-        return text + ("" if lead.certain else close), True
+        if not lead.certain and names[last] != names[next_]:
+            text += f"; within noise of {names[last]}"
+        return text, True
     rows = ", ".join(
         f"{names[o]} {_points(scores.parts[o].mean, scores.parts[o].error)}" for o in (*kept, *gone)
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from formwright.cost import Target
-from formwright.errors import UnknownName
+from formwright.errors import InputError, UnknownName
 from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
 
@@ -67,9 +67,24 @@ class Recipe(Protocol):
 
 
 def recipe(
-    name: str, preset: str, *, task: str = "", seed: int = 0, target: Target | None = None
+    name: str,
+    preset: str,
+    *,
+    task: str = "",
+    start: str = "",
+    seed: int = 0,
+    target: Target | None = None,
 ) -> Recipe:
-    """The recipe called ``name`` with the numbers of a preset, on its own task unless named."""
+    """A recipe with the numbers of a preset.
+
+    Args:
+        name: One of ``RECIPES``.
+        preset: One of ``PRESETS``.
+        task: What is learnt; the preset's own when not given.
+        start: Folder of a trained model to begin at, for recipes that can.
+        seed: Of all chance.
+        target: Where latency is measured; the preset's own when not given.
+    """
     if name not in RECIPES:
         raise UnknownName("recipe", name, RECIPES)
     if preset not in PRESETS:
@@ -78,6 +93,13 @@ def recipe(
     made: Any = getattr(import_module(f"formwright.recipes.{file}"), preset)(variant)
     if task and task != made.task:
         made = made.for_task(task)
+    if start:
+        if not hasattr(made, "beginning_at"):
+            raise InputError(
+                f"The recipe {name!r} begins with new weights; --from applies to fft and its "
+                "variants."
+            )
+        made = made.beginning_at(start)
     found: Recipe = replace(made, seed=seed, **({} if target is None else {"target": target}))
     return found
 
@@ -85,4 +107,5 @@ def recipe(
 def recipe_of(study: Study) -> Recipe:
     """The recipe that a study was begun by."""
     name, _, preset = str(study.meta["recipe"]).rpartition("-")
-    return recipe(name, preset, task=study.meta.get("task") or "", seed=study.seed)
+    task, start = (study.meta.get(key) or "" for key in ("task", "start"))
+    return recipe(name, preset, task=task, start=start, seed=study.seed)

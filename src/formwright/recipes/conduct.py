@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +19,19 @@ from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outc
 from formwright.trial import Objective, Trial
 
 Say = Callable[[str], None]
+Stop = Callable[[], bool]
+BASELINE = -1  # the number of its trial
+
+
+@dataclass(frozen=True)
+class Heeding(Job):
+    """A job in this process, which can be asked to stop.
+
+    Args:
+        stop: Asked several times a second.
+    """
+
+    stop: Stop | None = None
 
 
 def begin(plan: Plan, folder: Path, *, command: str = "", say: Say | None = None) -> Study:
@@ -86,23 +99,54 @@ def conduct(
     if seconds is None and trials is None:
         seconds, trials = plan.seconds, plan.trials
     estimator = plan.make_estimator(target_of(study))
+    workers = workers or plan.workers
     with one_thread():
         name, arch = plan.make_baseline()
-        outcome = with_baseline(study, name, arch, estimator, rung=plan.top, say=say)
-        ending = run_study(
-            study,
-            estimator,
-            workers=workers or plan.workers,
-            seconds=seconds,
-            trials=trials,
-            stop=stop,
-            on_event=on_event,
+        outcome = with_baseline(study, name, arch, estimator, rung=plan.top, stop=stop, say=say)
+        if outcome is None:
+            return "stopped", read_outcome(study.folder)
+        before = study.state.total
+        ending = until_stopped(
+            lambda: run_study(
+                study,
+                stoppable(estimator, stop, workers),
+                workers=workers,
+                seconds=seconds,
+                trials=trials,
+                stop=stop,
+                on_event=on_event,
+            ),
+            stop,
         )
-        if ending != "stopped":
+        known = outcome.headline and study.state.total == before
+        if ending != "stopped" and not known:
             if plan.measures:
                 say("measuring the best against the baseline once more")
             outcome = conclude(study, outcome)
+            write_outcome(study.folder, outcome)
     return ending, outcome
+
+
+def stoppable(estimator: Evaluate, stop: Stop | None, workers: int) -> Evaluate:
+    """The same estimator; where it works in this process, what it trains heeds ``stop``."""
+    if stop is None or workers > 1 or hasattr(estimator, "evaluate_many"):
+        return estimator
+    return lambda job: estimator(Heeding(**vars(job), stop=stop))
+
+
+def until_stopped(work: Callable[[], Ending], stop: Stop | None) -> Ending:
+    """Do it; a trial that was stopped in its midst stops the search."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        if stop is None or not stop():
+            raise
+        return "stopped"
+
+
+def concluded(study: Study) -> bool:
+    """Whether the outcome is written; for a recipe that is the last thing it does."""
+    return bool(read_outcome(study.folder).headline)
 
 
 @contextmanager
@@ -116,13 +160,28 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def reopened(recipe: str, seed: int, folder: Path) -> Study | None:
-    """The study that a recipe has in a folder; None where there is none, refused if another's."""
+def reopened(recipe: str, seed: int, folder: Path, **others: str | None) -> Study | None:
+    """The study that a recipe has in a folder; None where there is none, refused if another's.
+
+    Args:
+        recipe: Its name.
+        seed: Its seed.
+        folder: Where to look.
+        others: What else must be as it was: ``task``.
+    """
     if not (folder / "study.db").exists():
         return None
     study = Study.open(folder)
-    if study.meta.get("recipe") != recipe or study.seed != seed:
-        raise InputError(f"{folder} holds another search; choose another --out.")
+    asked = {"recipe": recipe, "seed": str(seed), **others}
+    known = {**study.meta, "seed": str(study.seed)}
+    for name, value in asked.items():
+        before = known.get(name)
+        if (before or "") != (value or ""):
+            raise InputError(
+                f"{folder} holds another search: its {name} is {before or 'not given'}, not "
+                f"{value or 'left out'}. Continue it with `formwright resume {folder}`, or choose "
+                "another --out."
+            )
     return study
 
 
@@ -143,9 +202,7 @@ def conclude(study: Study, outcome: Outcome) -> Outcome:
     quality, cost = headline_objectives(study)
     chosen = champion(study.front, baseline, quality, cost) if baseline is not None else None
     if baseline is None or cost is None or chosen is None:
-        outcome = replace(outcome, headline=_no_champion(study, baseline, quality))
-        write_outcome(study.folder, outcome)
-        return outcome
+        return replace(outcome, headline=_no_champion(study, baseline, quality))
     times = baseline.values[cost.name] / chosen.values[cost.name]
     facts = {"times": times}
     words = f"cheaper, {1 / times:.2f} times the {cost.name} of"
@@ -158,9 +215,7 @@ def conclude(study: Study, outcome: Outcome) -> Outcome:
         f"Trial {chosen.number} is {words} {baseline.name}, at {quality.name} {ours:.4g} "
         f"against {theirs:.4g}{after}."
     )
-    outcome = replace(outcome, headline=headline, chosen=chosen.number, facts=facts)
-    write_outcome(study.folder, outcome)
-    return outcome
+    return replace(outcome, headline=headline, chosen=chosen.number, facts=facts)
 
 
 def headline_objectives(study: Study) -> tuple[Objective, Objective | None]:
@@ -238,16 +293,28 @@ def _no_front(study: Study) -> str:
 
 
 def with_baseline(
-    study: Study, name: str, arch: Architecture, estimator: Evaluate, *, rung: int = 0, say: Say
-) -> Outcome:
-    """Evaluate the baseline as a trial of the last rung would be, once."""
+    study: Study,
+    name: str,
+    arch: Architecture,
+    estimator: Evaluate,
+    *,
+    rung: int = 0,
+    stop: Stop | None = None,
+    say: Say,
+) -> Outcome | None:
+    """Evaluate the baseline as a trial of the last rung would be, once; None when stopped."""
     outcome = read_outcome(study.folder)
     if outcome.baseline is not None and outcome.baseline.values:
         return outcome
     say(f"evaluating the baseline, {name}")
-    job = Job(Trial(-1, {}, rung=rung), arch, study.folder / "baseline", None, study.seed)
+    trial = Trial(BASELINE, {}, rung=rung)
+    job = Heeding(trial, arch, study.folder / "baseline", None, study.seed, stop)
     try:
         values = dict(estimator(job))
+    except KeyboardInterrupt:
+        if stop is None or not stop():
+            raise
+        return None
     except FormwrightError as error:
         raise InputError(f"The baseline {name} cannot be evaluated: {error}") from None
     outcome = Outcome(Baseline(name, notation(arch), arch_id(arch), values))

@@ -39,14 +39,14 @@ from formwright.recipes.blocks import (
     read_stages,
     run_stages,
 )
-from formwright.recipes.conduct import Say, one_thread
+from formwright.recipes.conduct import Say, concluded, one_thread
 from formwright.recipes.dartformer_spaces import BLOCKS, TINY, Encoders, all_heads
-from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, verdict
+from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, compared, verdict
 from formwright.recipes.statistics import spearman
 from formwright.space import Decisions, TreeSpace
 from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
-from formwright.study.outcome import Outcome, write_outcome
+from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
 from formwright.zoo.dartformer import NORM
@@ -143,22 +143,22 @@ class Dartformer(OneShot):
         say: Say = lambda text: None,
     ) -> Ending:
         """Search the supernet in stages, then train what it found and its rivals."""
+        if concluded(study):
+            return "exhausted"
         with one_thread():
             stages = self.find(study.folder / SUPERNET, stop=stop, say=say)
         if stages is None:
             return "stopped"
-        ending, outcome = verdict(
+        return verdict(
             study,
             self.judge(study.folder),
             self.baseline,
             self.candidates(stages),
+            words=lambda outcome: self._conclude(study, outcome, stages),
             stop=stop,
             on_event=on_event,
             say=say,
         )
-        if ending != "stopped":
-            self._conclude(study, outcome, stages, say)
-        return ending
 
     def find(
         self,
@@ -191,7 +191,10 @@ class Dartformer(OneShot):
         )
         trainer.stop = stop or trainer.stop
         blocks = sum(len(row) for row in words.values())
-        say(f"training a supernet of {blocks} blocks for {trainer.train.steps:,} steps")
+        say(
+            f"training a supernet of {blocks} blocks for {trainer.train.steps:,} steps; a block is "
+            "worth the accuracy, in points, that is lost without it"
+        )
         return run_stages(self.rule, words, trainer, folder, seed=self.seed, say=say)
 
     def candidates(self, stages: Sequence[Stage]) -> Candidates:
@@ -250,8 +253,9 @@ class Dartformer(OneShot):
         random = 0 if self.mixes else self.random
         return Judge(task=self.task, training=self.training, target=self.target, random=random)
 
-    def _conclude(self, study: Study, outcome: Outcome, stages: list[Stage], say: Say) -> None:
+    def _conclude(self, study: Study, outcome: Outcome, stages: list[Stage]) -> Outcome:
         """Say how far the choice can be trusted, and how well the scores ranked the models."""
+        outcome = compared(study, outcome)
         doubts = sum(not stage.certain for stage in stages)
         looks = len(stages) - 1
         words = f" Chosen: {self.described(stages)}."
@@ -263,10 +267,7 @@ class Dartformer(OneShot):
         if ranked is not None:
             facts["score_spearman"] = ranked
             words += f" Scores and accuracies of the nine correlate by {ranked:+.2f} (Spearman)."
-        say(words.strip())
-        write_outcome(
-            study.folder, replace(outcome, headline=outcome.headline + words, facts=facts)
-        )
+        return replace(outcome, headline=outcome.headline + words, facts=facts)
 
     def _rank_correlation(self, study: Study, first: Stage) -> float | None:
         """Of the nine scores with the nine homogeneous models; None where not all were trained."""

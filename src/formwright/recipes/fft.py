@@ -13,8 +13,9 @@ lambda raised up to the accepted loss           recipes.fft_search.sweep
 the network without what was dropped            recipes.fft_weights
 -R, trained again from new weights              recipes.oneshot: trials of the study
 
-Differs from the paper: the search begins at the trained baseline (``init``) or at any model of its
-shape, and what it finds is trained on for a few steps with the weights it inherits. The price of a
+Differs from the paper: the search begins at the trained baseline (``init``), which may itself begin
+at a BERT that the user has (recipes.fft_start), and what it finds is trained on for a few steps
+with the weights it inherits. The price of a
 component is the share of the whole's time that is saved when it alone goes, so that lambda is in
 units of loss per share of time; the paper does not say its unit. Gates of the deterministic search
 learn from one batch in several, and coins are thrown once for each part of a batch, which makes
@@ -29,21 +30,27 @@ from random import Random
 from typing import Any, Literal
 
 from formwright.arch import Architecture
-from formwright.cost import Target, compare
+from formwright.cost import Target
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.recipes import oneshot
-from formwright.recipes.conduct import Say, champion, one_thread, target_of, with_baseline
+from formwright.recipes.conduct import (
+    Say,
+    concluded,
+    one_thread,
+    target_of,
+    with_baseline,
+)
 from formwright.recipes.fft_search import Finding, InheritingJudge, Method, profile, sweep
 from formwright.recipes.fft_space import Cut, predicted
+from formwright.recipes.fft_start import ContinuingJudge, cut_like, gentle
+from formwright.recipes.fft_words import compared
 from formwright.recipes.oneshot import SUPERNET, OneShot, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.strategy.gradient import SearchConfig
 from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
-from formwright.study.outcome import Outcome, write_outcome
 from formwright.train import TrainConfig
-from formwright.trial import Trial
 
 _DRAWS = 400  # random members among which those of equal cost are picked
 
@@ -61,7 +68,8 @@ class Fft(OneShot):
         search: Of the weights while the gates learn.
         settling: Of what was found, with the weights it inherits.
         accept: How much of the metric may be lost on the validation split.
-        init: Where the search begins: ``baseline``, ``new`` weights, or the folder of a model.
+        init: Where the search begins: ``baseline``, ``new`` weights, or the folder of a model that
+            the baseline begins at; see ``beginning_at``.
         target: Where latency is measured; None counts FLOPs in its place.
         lengths: Profile at these lengths and take the highest share of each component; the
             target's own when not given.
@@ -107,18 +115,45 @@ class Fft(OneShot):
     def baseline(self) -> tuple[str, Architecture]:
         """The whole network."""
         arch = self.cut.baseline(known_task(self.task).frame)
-        return f"whole network, {self.cut.layers} x {self.cut.width}", arch
+        return f"whole network of {self.cut.layers} x {self.cut.width}", arch
+
+    @property
+    def start(self) -> str:
+        """Folder of the user's model; nothing where all begins with new weights."""
+        return "" if self.init in ("baseline", "new") else self.init
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        return {"start": self.start}
 
     def judge(self, folder: Path) -> InheritingJudge:
         """How networks are compared."""
-        return InheritingJudge(
-            task=self.task,
-            training=self.training,
-            target=self.target,
-            random=0,
-            seconds=self.seconds,
-            workers=self.workers,
-            folder=str(folder),
+        usual: dict[str, Any] = {
+            "task": self.task,
+            "training": self.training,
+            "target": self.target,
+            "random": 0,
+            "seconds": self.seconds,
+            "workers": self.workers,
+            "folder": str(folder),
+        }
+        if not self.start:
+            return InheritingJudge(**usual)
+        steps = (self.search.steps or 0) + (self.settling.steps or 0)
+        member = self.settling.replace(steps=steps)
+        return ContinuingJudge(**usual, start=self.start, cut=self.cut, member=member)
+
+    def beginning_at(self, folder: str) -> "Fft":
+        """The same for a trained BERT: its sizes, trained at rates that its weights survive."""
+        place = str(Path(folder).resolve())
+        cut = cut_like(place, known_task(self.task).frame, self.cut)
+        return replace(
+            self,
+            init=place,
+            cut=cut,
+            training=gentle(self.training, cut.width),
+            search=gentle(self.search, cut.width),
+            settling=gentle(self.settling, cut.width),
         )
 
     def for_task(self, task: str) -> "Fft":
@@ -134,13 +169,17 @@ class Fft(OneShot):
         say: Say = lambda text: None,
     ) -> Ending:
         """Train the whole, profile it, search, judge. Calling it again goes on."""
+        if concluded(study):
+            return "exhausted"
         recipe = replace(self, target=target_of(study))
         judge = recipe.judge(study.folder)
         asked = stop or (lambda: False)
         with one_thread():
             outcome = with_baseline(
-                study, *recipe.baseline, judge.estimator(recipe.target), say=say
+                study, *recipe.baseline, judge.estimator(recipe.target), stop=stop, say=say
             )
+            if outcome is None:
+                return "stopped"
             times = profile(recipe, study.folder / SUPERNET, stop=asked, say=say)
             found = None
             if times is not None:
@@ -149,13 +188,16 @@ class Fft(OneShot):
             return "stopped"
         candidates = [(finding.method, finding.decisions) for finding in found]
         candidates += equals(recipe, times, found)
-        ending, outcome = oneshot.verdict(
-            study, judge, recipe.baseline, candidates, stop=stop, on_event=on_event, say=say
+        return oneshot.verdict(
+            study,
+            judge,
+            recipe.baseline,
+            candidates,
+            words=lambda outcome: compared(recipe, study, outcome, found),
+            stop=stop,
+            on_event=on_event,
+            say=say,
         )
-        if ending != "stopped":
-            with one_thread():
-                conclude(recipe, study, outcome, found)
-        return ending
 
 
 def equals(
@@ -177,73 +219,14 @@ def equals(
     return members
 
 
-def conclude(recipe: Fft, study: Study, outcome: Outcome, found: list[Finding]) -> Outcome:
-    """Say which of what was found is fastest without losing more than is accepted."""
-    quality, cost = study.objectives
-    assert outcome.baseline is not None
-    base = outcome.baseline
-    bar = base.values[quality.name] + quality.sign * recipe.accept
-    lowered = replace(base, values={**base.values, quality.name: bar})
-    pairs = [pair for pair in zip(study.trials, found, strict=False) if pair[0].done]
-    searched = [trial for trial, _ in pairs]
-    facts: dict[str, float] = {}
-    for trial, finding in pairs:
-        facts |= _facts(trial, finding, base.values, quality.name, cost.name)
-    chosen = champion(searched, lowered, quality, cost)
-    if chosen is None:
-        headline = (
-            f"Nothing that was found is cheaper than the {base.name} and, trained anew, within "
-            f"{recipe.accept:g} of its {quality.name} ({base.values[quality.name]:.4g})."
-        )
-        outcome = replace(outcome, headline=headline, chosen=None, facts=facts)
-        write_outcome(study.folder, outcome)
-        return outcome
-    share = chosen.values[cost.name] / base.values[cost.name]
-    words = f"takes {share:.2f} times the {cost.name} of"
-    if recipe.target is not None:
-        ours: Any = study.space.resolve(chosen.decisions)
-        ratio = compare(
-            ours, recipe.baseline[1], recipe.target, seconds=6 * recipe.seconds, precision=0.01
-        )
-        facts |= {
-            "speedup": 1 / ratio.ratio,
-            "speedup_low": 1 / ratio.high,
-            "speedup_high": 1 / ratio.low,
-        }
-        words = (
-            f"is {facts['speedup']:.2f} times as fast (95 %: {facts['speedup_low']:.2f} to "
-            f"{facts['speedup_high']:.2f}) as"
-        )
-    inherited = chosen.values[f"inherited_{quality.name}"]
-    headline = (
-        f"What {chosen.note} found, trial {chosen.number}, {words} the {base.name}, at "
-        f"{quality.name} {inherited:.4g} with inherited weights and "
-        f"{chosen.values[quality.name]:.4g} with new ones, against {base.values[quality.name]:.4g}."
-    )
-    outcome = replace(outcome, headline=headline, chosen=chosen.number, facts=facts)
-    write_outcome(study.folder, outcome)
-    return outcome
-
-
-def _facts(trial: Trial, finding: Finding, base: Any, quality: str, cost: str) -> dict[str, float]:
-    name = finding.method
-    return {
-        f"{name}_times_cheaper": base[cost] / trial.values[cost],
-        f"{name}_{quality}": finding.scores[quality],
-        f"{name}_r_{quality}": trial.values[quality],
-        f"{name}_price": finding.price,
-    }
-
-
 # --- the published numbers, and smaller ones --------------------------------------------
 
 Kind = Literal["bert", "mini"]
-_DO = Method(
-    kind="do", prices=(0.1, 0.2, 0.4, 0.8, 1.6), choices=SearchConfig(joint=True, pause=7, lr=0.05)
-)
+_PRICES = (0.2, 0.8, 3.2)
+_DO = Method(kind="do", prices=_PRICES, choices=SearchConfig(joint=True, pause=7, lr=0.05))
 _SDO = Method(
     kind="sdo",
-    prices=(0.1, 0.2, 0.4, 0.8, 1.6),
+    prices=_PRICES,
     choices=SearchConfig(joint=True, share=True, lr=0.05),
     samples=4,
 )
@@ -333,7 +316,7 @@ def smoke(variant: str = "bert") -> Fft:
     """The same path in seconds, for tests."""
     made = small(variant)
     few: dict[str, Any] = {"batch_tokens": 192, "score_batches": 2, "warmup": 1}
-    methods = tuple(replace(m, prices=m.prices[1:4:2], samples=2) for m in made.methods)
+    methods = tuple(replace(m, prices=m.prices[:2], samples=2) for m in made.methods)
     return replace(
         made,
         name=f"{_name(variant)}-smoke",

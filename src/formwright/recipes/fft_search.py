@@ -26,7 +26,7 @@ from formwright.estimate.base import Work
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import Model, load_model, save_model
-from formwright.recipes.conduct import Say
+from formwright.recipes.conduct import Say, Stop
 from formwright.recipes.fft_space import Cut, Kept, prices
 from formwright.recipes.fft_weights import cut_into, hardened, kept_parts, merged
 from formwright.recipes.oneshot import SUPERNET, Judge
@@ -46,7 +46,6 @@ from formwright.train import TrainConfig, train
 if TYPE_CHECKING:
     from formwright.recipes.fft import Fft
 
-Stop = Callable[[], bool]
 _FOUND, _MODEL = "found.json", "model"
 _SHOWN = ("run.json", "search.json", "log.jsonl", "gates.jsonl", "result.json")
 
@@ -233,6 +232,8 @@ def sweep(
                 best = found
             if not accepted:
                 break
+        else:
+            say(f"even the highest price of {method.kind} was accepted: there may be more to find")
         assert best is not None
         chosen.append(best)
         _show(study.folder, best)
@@ -264,7 +265,7 @@ def search_at(
         return None
     gates = hardened(policy.best_gates(), cut)
     decisions = cut.member(kept_parts(gates, cut))
-    scores = _settled(recipe, merged(supernet, gates, cut), folder / "settled")
+    scores = _settled(recipe, merged(supernet, gates, cut), folder / "settled", stop)
     if scores is None:
         return None
     steps = result.steps + (recipe.settling.steps or 0)
@@ -283,18 +284,20 @@ def started(recipe: "Fft", root: Path, config: TrainConfig) -> Supernet:
         dropout=config.dropout,
         attention_dropout=config.attention_dropout,
     )
-    if recipe.init == "new":
-        return supernet
-    own = root / "baseline" / "run" / _MODEL
-    cut_into(supernet, load_model(own if recipe.init == "baseline" else recipe.init), recipe.cut)
+    if recipe.init != "new":
+        cut_into(supernet, load_model(baseline_model(root)), recipe.cut)
     return supernet
 
 
-def _settled(recipe: "Fft", model: Model, out: Path) -> dict[str, float] | None:
-    """Train on for a little, and score; None when a signal said to stop."""
-    _, result = train(
-        model, known_task(recipe.task), recipe.settling.replace(seed=recipe.seed), out=out
-    )
+def baseline_model(root: Path) -> Path:
+    """Where the trained baseline of a study is."""
+    return root / "baseline" / "run" / _MODEL
+
+
+def _settled(recipe: "Fft", model: Model, out: Path, stop: Stop) -> dict[str, float] | None:
+    """Train on for a little, and score; None when told to stop."""
+    config = recipe.settling.replace(seed=recipe.seed)
+    _, result = train(model, known_task(recipe.task), config, out=out, stop=stop)
     if result.state == "interrupted":
         return None
     if result.state == "diverged":
@@ -308,6 +311,11 @@ def _show(root: Path, found: Finding) -> None:
     write_atomically(folder / found.method / _FOUND, json.dumps(asdict(found), indent=1).encode())
     for name in _SHOWN:
         shutil.copyfile(root / found.folder / name, folder / name)
+
+
+def found_by(root: Path, method: str) -> Finding | None:
+    """What a method settled on, by the note of its trial; None for trials of no search."""
+    return _read(root / SUPERNET / method / _FOUND) if method in ("do", "sdo") else None
 
 
 def _read(path: Path) -> Finding | None:
@@ -329,7 +337,7 @@ class Inherited(Estimator):
 
     def __call__(self, work: Work) -> Mapping[str, float]:
         root = Path(self.folder)
-        found = _read(root / SUPERNET / work.trial.note / _FOUND) if work.trial.note else None
+        found = found_by(root, work.trial.note)
         if found is None:
             return {}
         kept = work.folder / "inherited"

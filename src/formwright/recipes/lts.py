@@ -34,7 +34,15 @@ from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
 from formwright.execute import search
 from formwright.files import write_atomically
-from formwright.recipes.conduct import Say, one_thread, reopened
+from formwright.recipes.conduct import (
+    Heeding,
+    Say,
+    Stop,
+    concluded,
+    one_thread,
+    reopened,
+    until_stopped,
+)
 from formwright.recipes.statistics import spearman
 from formwright.space import TreeSpace, named_space
 from formwright.space.lts import lts_space
@@ -109,7 +117,7 @@ class Lts:
 
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with the clock calibrated."""
-        study = reopened(self.name, self.seed, folder)
+        study = reopened(self.name, self.seed, folder, task=self.task)
         if study is not None:
             return study
         say("calibrating the clock on this machine")
@@ -125,6 +133,8 @@ class Lts:
         say: Say = lambda text: None,
     ) -> Ending:
         """Profile the target, search, measure the front, pick, train. Calling it again goes on."""
+        if concluded(study):
+            return "exhausted"
         target, path = Target(**study.meta["target"]), study.folder / "profile.json"
         say(f"measuring {self.samples} members to fit the latency predictor")
         plan = plan_for(self.space, target, samples=self.samples, check=_held(self), table=False)
@@ -132,10 +142,10 @@ class Lts:
         evaluate = Candidate(str(path), target, self.seconds)
         say(f"searching {self.candidates:,} candidates, then measuring the front")
         ending = search(study, evaluate, stop=stop, on_event=on_event)
-        if ending != "stopped":
-            with one_thread():
-                _conclude(self, study, evaluate, say)
-        return ending
+        if ending == "stopped":
+            return ending
+        with one_thread():
+            return until_stopped(lambda: _conclude(self, study, evaluate, stop, say), stop)
 
 
 def paper(backbone: str = "gpt2") -> Lts:
@@ -226,7 +236,9 @@ def picked(front: Sequence[Trial], baseline: Mapping[str, float]) -> list[Trial]
     return list({trial.number: trial for trial in chosen}.values())
 
 
-def prove(recipe: Lts, study: Study, chosen: Sequence[Trial]) -> dict[str, Any]:
+def prove(
+    recipe: Lts, study: Study, chosen: Sequence[Trial], stop: Stop | None = None
+) -> dict[str, Any]:
     """Train what was picked, spread over the front, and rank it by proxy and by result."""
     if recipe.task is None or not chosen:
         return {}
@@ -236,7 +248,8 @@ def prove(recipe: Lts, study: Study, chosen: Sequence[Trial]) -> dict[str, Any]:
     rows = []
     for trial in spread:
         arch = study.space.resolve(trial.decisions)
-        job = Job(replace(trial, rung=0), arch, study.trial_folder(trial.number), None, recipe.seed)
+        place = study.trial_folder(trial.number)
+        job = Heeding(replace(trial, rung=0), arch, place, None, recipe.seed, stop)
         loss = training(job)["loss"]
         rows.append({"trial": trial.number, "loss": loss, **dict(trial.values)})
     proxies = [row["decoder_params"] for row in rows]
@@ -245,7 +258,9 @@ def prove(recipe: Lts, study: Study, chosen: Sequence[Trial]) -> dict[str, Any]:
     return {"models": rows, "spearman": found}
 
 
-def _conclude(recipe: Lts, study: Study, evaluate: Candidate, say: Say) -> None:
+def _conclude(
+    recipe: Lts, study: Study, evaluate: Candidate, stop: Stop | None, say: Say
+) -> Ending:
     name, arch = recipe.baseline
     job = Job(Trial(-1, {}, rung=1), arch, study.folder / "baseline", None, recipe.seed)
     say(f"measuring the baseline, {name}")
@@ -253,7 +268,7 @@ def _conclude(recipe: Lts, study: Study, evaluate: Candidate, say: Say) -> None:
     front = study.front
     chosen = picked(front, values)
     say(f"{len(front)} members on the measured front, {len(chosen)} picked")
-    proof = prove(recipe, study, chosen)
+    proof = prove(recipe, study, chosen, stop)
     write_atomically(study.folder / "proof.json", json.dumps(proof, indent=1).encode())
     best = [t for t in front if t.values["decoder_params"] >= values["decoder_params"]]
     fastest = min(best, key=lambda t: t.values["latency"], default=None)
@@ -269,6 +284,7 @@ def _conclude(recipe: Lts, study: Study, evaluate: Candidate, say: Say) -> None:
     base = Baseline(name, notation(arch), arch_id(arch), values)
     number = fastest.number if fastest is not None else None
     write_outcome(study.folder, Outcome(base, headline, number, facts))
+    return "exhausted"
 
 
 def _create(recipe: Lts, folder: Path, target: Target, command: str) -> Study:

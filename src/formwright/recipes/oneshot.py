@@ -9,7 +9,9 @@ of any other search, and random search at equal cost stands beside every result.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from formwright.arch import Architecture, arch_id, notation
 from formwright.cost import Target, calibrate
@@ -18,11 +20,14 @@ from formwright.estimate.training import known_task
 from formwright.execute import executor_for
 from formwright.recipes.conduct import (
     Say,
+    Stop,
     conclude,
     one_thread,
     paired,
     reopened,
+    stoppable,
     target_of,
+    until_stopped,
     with_baseline,
 )
 from formwright.space import Decisions, TreeSpace
@@ -66,7 +71,11 @@ class Judge:
         parts: list[Estimator] = [Counted(target.new_tokens if target is not None else None)]
         if target is not None:
             parts.append(Measured(target, seconds=self.seconds, precision=0.03))
-        return Together(*parts, Training(self.task, self.training))
+        return Together(*parts, self.trained())
+
+    def trained(self) -> Estimator:
+        """How good a member is."""
+        return Training(self.task, self.training)
 
 
 def at_length_of(task: str, target: Target | None) -> Target | None:
@@ -90,16 +99,22 @@ class OneShot(ABC):
     def baseline(self) -> tuple[str, Architecture]:
         """The hand-designed rival, and what to call it."""
 
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """What else ``resume`` must know, as plain values."""
+        return {}
+
     @abstractmethod
     def judge(self, folder: Path) -> Judge:
         """How members are compared, for the study in a folder."""
 
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with its clock calibrated."""
-        study = reopened(self.name, self.seed, folder)
+        judge = self.judge(folder)
+        study = reopened(self.name, self.seed, folder, task=judge.task, **self.remembered)
         if study is not None:
             return study
-        judge, (name, arch) = self.judge(folder), self.baseline
+        name, arch = self.baseline
         target = judge.target
         if target is not None and not target.reference_ms:
             say("calibrating the clock on this machine")
@@ -117,6 +132,7 @@ class OneShot(ABC):
             recipe=self.name,
             task=judge.task,
             command=command,
+            **self.remembered,
         )
         write_outcome(folder, Outcome(Baseline(name, notation(arch), arch_id(arch), {})))
         return study
@@ -128,37 +144,45 @@ def verdict(
     baseline: tuple[str, Architecture],
     candidates: Sequence[tuple[str, Decisions]],
     *,
-    stop: Callable[[], bool] | None = None,
+    words: Callable[[Outcome], Outcome] | None = None,
+    stop: Stop | None = None,
     on_event: OnEvent | None = None,
     say: Say = lambda text: None,
-) -> tuple[Ending, Outcome]:
-    """Train and measure the baseline, the candidates and random members; say who won.
+) -> Ending:
+    """Train and measure the baseline, the candidates and random members; write down who won.
 
     Args:
         study: As the recipe began it.
         judge: How members are compared.
         baseline: The hand-designed rival.
         candidates: Note and decisions: what was found first, then what it is held against.
+        words: Gives the outcome its headline, once all trials have ended; ``compared`` when not
+            given. It is written once, last of all.
         stop: Asked several times a second.
         on_event: Told of every trial.
         say: Told what goes on besides.
     """
     estimator = judge.estimator(target_of(study))
     with one_thread():
-        outcome = with_baseline(study, *baseline, estimator, say=say)
-        ending = run(
-            study,
-            executor_for(estimator, judge.workers),
-            stop=stop,
-            on_event=on_event,
-            options={"candidates": candidates},
+        outcome = with_baseline(study, *baseline, estimator, stop=stop, say=say)
+        if outcome is None:
+            return "stopped"
+        ending = until_stopped(
+            lambda: run(
+                study,
+                executor_for(stoppable(estimator, stop, judge.workers), judge.workers),
+                stop=stop,
+                on_event=on_event,
+                options={"candidates": candidates},
+            ),
+            stop,
         )
         if ending != "stopped":
-            outcome = _conclude(study, outcome)
-    return ending, outcome
+            write_outcome(study.folder, (words or partial(compared, study))(outcome))
+    return ending
 
 
-def _conclude(study: Study, outcome: Outcome) -> Outcome:
+def compared(study: Study, outcome: Outcome) -> Outcome:
     """What the supernet found, the first trial, against the baseline and the random members."""
     found, baseline = study.trials[0], outcome.baseline
     quality, cost = study.objectives
@@ -178,6 +202,4 @@ def _conclude(study: Study, outcome: Outcome) -> Outcome:
     if drawn:
         best = min(drawn, key=lambda value: quality.sign * value)
         headline += f" The best of {len(drawn)} random members has {best:.4g}."
-    outcome = replace(outcome, headline=headline, chosen=found.number, facts=facts)
-    write_outcome(study.folder, outcome)
-    return outcome
+    return replace(outcome, headline=headline, chosen=found.number, facts=facts)

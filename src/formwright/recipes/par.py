@@ -37,7 +37,7 @@ from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import oneshot
-from formwright.recipes.conduct import Say, one_thread, target_of
+from formwright.recipes.conduct import Say, concluded, one_thread, target_of
 from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space
@@ -153,13 +153,15 @@ class Par(OneShot):
         say: Say = lambda text: None,
     ) -> Ending:
         """Search the supernet, then train and measure what it found. Calling it again goes on."""
+        if concluded(study):
+            return "exhausted"
         recipe = replace(self, target=target_of(study))
         decisions = search(recipe, study, stop=stop, say=say)
         if decisions is None:
             return "stopped"
         found = ("found by the supernet", decisions)
         say(f"the supernet found {letters_of(study.space.resolve(decisions))}")
-        ending, _ = oneshot.verdict(
+        return oneshot.verdict(
             study,
             recipe.judge(study.folder),
             recipe.baseline,
@@ -168,7 +170,6 @@ class Par(OneShot):
             on_event=on_event,
             say=say,
         )
-        return ending
 
 
 # --- the published numbers, and smaller ones --------------------------------------------
@@ -229,7 +230,8 @@ def small(variant: str = "xl") -> Par:
         family=style("transformer_xl" if reads else "bert", 48, heads=4),
         slots=8,
         search=weights,
-        choices=replace(whole.choices, warmup=300, stable=135),
+        # a thirtieth of the updates: at the published rate they would leave all undecided
+        choices=replace(whole.choices, warmup=300, lr=3e-2, stable=135),
         training=weights.replace(steps=800, score_batches=64),
         target=Target(length=16, past=256) if reads else Target(length=32),
         workers=2,

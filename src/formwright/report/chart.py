@@ -224,6 +224,53 @@ def on_each_sheet(draw: "list[Safe]") -> Safe:
     return tag("div", joined(draw), class_="plot")
 
 
+@dataclass(frozen=True)
+class Cells:
+    """How the cells of a grid are drawn: their height, the gap around them, their corners.
+
+    Args:
+        high: Height with the gap.
+        gap: Left and right of a cell.
+        corner: Radius of its corners.
+        line: Where writing stands, from the top.
+        room: Breadth from which on there is room for writing.
+    """
+
+    high: float
+    gap: float
+    corner: float
+    line: float
+    room: float
+
+    def cell(
+        self,
+        place: tuple[float, float, float],
+        strength: float,
+        *,
+        class_: str,
+        tip: str,
+        words: str = "",
+    ) -> Safe:
+        """A cell at x and y, so wide; the stronger, the fuller, with words over it if they fit."""
+        x, y, wide = place
+        box = tag(
+            "rect",
+            class_=class_,
+            x=f"{x + self.gap:.1f}",
+            y=y + 1,
+            width=f"{max(0.8, wide - 2 * self.gap):.1f}",
+            height=self.high - 2,
+            rx=self.corner,
+            fill_opacity=f"{strength:.3f}",
+        )
+        text = None
+        if words and wide >= self.room:
+            over = "over" if strength > 0.65 else "in"
+            middle = f"{x + wide / 2:.1f}"
+            text = tag("text", words, class_=over, x=middle, y=y + self.line, text_anchor="middle")
+        return tag("g", tag("title", tip), box, text)
+
+
 def _round_step(rough: float) -> float:
     power = 10.0 ** floor(log10(rough))
     return next(part * power for part in (1, 2, 2.5, 5, 10) if part * power >= rough * (1 - 1e-9))

@@ -26,7 +26,8 @@ from formwright.space.draw import option_words
 
 FOLDER = "supernet"  # inside the study's
 Rows = Mapping[str, Sequence[float]]  # decision to one number per option
-_NUMBERED = re.compile(r"(?P<stem>.*?)[_-]?(?P<number>\d+)", re.DOTALL)
+# head3, head3.1 (a part of it), mean3a (one of two)
+_NUMBERED = re.compile(r"(?P<stem>.*?)[_-]?(?P<number>\d+)(\.\d+|[a-z])?", re.DOTALL)
 _MOST_LOOKS = 160  # points of a line
 
 
@@ -113,7 +114,7 @@ def trace_of(material: Material) -> Trace:
 
 
 def stem_of(name: str) -> str:
-    """A name without the number at its end."""
+    """A name without the number at its end, or that of a part behind it."""
     found = _NUMBERED.fullmatch(name)
     return found["stem"] if found and found["stem"] else name
 

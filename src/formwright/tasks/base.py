@@ -4,7 +4,7 @@ b batch, n token
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 from formwright.arch import Architecture, parse
 from formwright.arch.frame import Frame
 from formwright.arch.style import Style
-from formwright.errors import InputError
+from formwright.errors import InputError, Stopped
 from formwright.model import Model
 from formwright.ops.past import Past
 
@@ -115,6 +115,7 @@ class Task(ABC):
         batch_tokens: int,
         memory: int | None = None,
         limit: int | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> dict[str, float]:
         """Loss and metrics on a split; the model's mode is put back afterwards.
 
@@ -125,12 +126,13 @@ class Task(ABC):
             memory: Tokens that language models remember from batch to batch, as Transformer-XL
                 is measured.
             limit: Measure on so many batches only: the first of a text, else evenly spread.
+            stop: Asked before each batch; True raises ``Stopped``.
         """
         was_training = model.training
         model.eval()
         try:
             with torch.no_grad():
-                found = self._chosen(split, batch_tokens, limit)
+                found = _heeding(self._chosen(split, batch_tokens, limit), stop)
                 return self._score(model, split, found, memory)
         finally:
             model.train(was_training)
@@ -152,6 +154,13 @@ class Task(ABC):
         if batch_tokens < 1:
             raise InputError(f"A batch of {batch_tokens} tokens is none; give at least 1.")
         return batch_tokens
+
+
+def _heeding(batches: Iterator[Batch], stop: Callable[[], bool] | None) -> Iterator[Batch]:
+    for batch in batches:
+        if stop is not None and stop():
+            raise Stopped
+        yield batch
 
 
 def device_of(model: Model) -> torch.device:

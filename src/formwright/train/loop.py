@@ -9,7 +9,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from formwright.arch import Architecture
-from formwright.errors import StorageError
+from formwright.errors import Stopped, StorageError
 from formwright.model import Model, build, save_model
 from formwright.train.checkpoint import read_latest, write_checkpoint
 from formwright.train.config import TrainConfig
@@ -68,6 +68,7 @@ def train(
     out: str | Path | None = None,
     device: torch.device | str = "cpu",
     on_event: OnEvent | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> tuple[Model, Result]:
     """Train a model on a task.
 
@@ -78,6 +79,8 @@ def train(
         out: Folder of the run; without one nothing is written and nothing can be resumed.
         device: Where to train.
         on_event: Called with what happens: steps, scores, faults.
+        stop: Asked after each step and each batch that is scored; True interrupts the run. Without
+            it, signals that end a program do.
     """
     device = torch.device(device)
     world = join_world(device)
@@ -87,7 +90,7 @@ def train(
         folder = RunFolder(Path(out), model.arch, task.name, config)
     try:
         engine = Engine(model, task, config, device, world)
-        loop = _Loop(engine, folder, Path(out) if out is not None else None, on_event)
+        loop = _Loop(engine, folder, Path(out) if out is not None else None, on_event, stop)
         return model, loop.run()
     finally:
         if folder is not None:
@@ -108,11 +111,17 @@ def _model(what: Architecture | Model, task: Task, config: TrainConfig) -> Model
 
 class _Loop:
     def __init__(
-        self, engine: Engine, folder: RunFolder | None, path: Path | None, on_event: OnEvent | None
+        self,
+        engine: Engine,
+        folder: RunFolder | None,
+        path: Path | None,
+        on_event: OnEvent | None,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         self.engine, self.folder, self.path = engine, folder, path
         self.config, self.world = engine.config, engine.world
         self.on_event = on_event or (lambda event: None)
+        self.stop = stop
         self.step = 0
         self.before = 0.0  # seconds of earlier sessions
         self.started = time.perf_counter()
@@ -130,7 +139,7 @@ class _Loop:
         if ended is not None:
             return Result(**{k: v for k, v in ended.items() if k != "tokens_per_second"})
         try:
-            with _stop_signals() as stop:
+            with _stop_signals() if self.stop is None else nullcontext(_Stop()) as stop:
                 verdict = self.train_until_end(stop)
         finally:
             self.engine.close()
@@ -150,6 +159,8 @@ class _Loop:
             looks = bool(self.config.evaluate_every) and (
                 self.step % self.config.evaluate_every == 0
             )
+            if self.stop is not None and self.stop():
+                stop.asked, stop.name = True, "the caller"
             stopped = agreed(stop.asked, self.world, self.engine.device)
             if due or saves or looks or stopped:
                 fault = self.look()
@@ -167,7 +178,11 @@ class _Loop:
         model, task = self.engine.whole_model(), self.engine.task
         scores: dict[str, float] = {}
         if state == "finished":
-            scores = self.score(model, self.config.score_batches)
+            try:
+                scores = self.score(model, self.config.score_batches, self.stop)
+            except Stopped:
+                state, reason = "interrupted", "stopped by the caller"
+                self.save()  # all steps are taken; only the scores are missing
             bad = [name for name, value in scores.items() if not math.isfinite(value)]
             if bad:
                 state, reason, scores = "diverged", f"{', '.join(bad)} is not a number", {}
@@ -231,13 +246,18 @@ class _Loop:
         self.say({"kind": "scores", "step": self.step, **scores})
         return bool(self.config.patience) and self.best["waited"] >= self.config.patience
 
-    def score(self, model: Model, limit: int | None = None) -> dict[str, float]:
+    def score(
+        self, model: Model, limit: int | None = None, stop: Callable[[], bool] | None = None
+    ) -> dict[str, float]:
+        # a task of the user's own need not know of it
+        heeding: dict[str, Any] = {} if stop is None else {"stop": stop}
         return self.engine.task.score(
             model,
             "valid",
             batch_tokens=self.config.batch_tokens,
             memory=self.config.memory or None,
             limit=limit,
+            **heeding,
         )
 
     def say(self, event: dict[str, Any]) -> None:

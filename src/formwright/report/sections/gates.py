@@ -64,6 +64,8 @@ def gates_info(trace: Trace) -> list[GatesInfo]:
     for group in trace.groups(counts):
         coloured = 1 < len(group.options) <= _COLOURS and group.single
         every = list(range(len(group.options)))
+        if len(every) == 2 and group.options[0] in ("off", "0", "0.0"):
+            every = [1]  # the other one is what is left of it
         series = [_series(trace.looks, group, every, "gates")]
         if coloured:
             series = [_series(trace.looks, group, [i], group.options[i]) for i in every]

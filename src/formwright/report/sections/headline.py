@@ -1,5 +1,6 @@
 """The head of the page: what was found, in words, against what, at what cost."""
 
+import re
 from math import isfinite, nan
 from typing import NamedTuple
 
@@ -60,6 +61,8 @@ def headline_html(material: Material) -> Safe:
         tag("div", tag("dt", tile.name), tag("dd", tile.figure), tag("p", tile.remark))
         for tile in info.tiles
     ]
+    title, *others = re.split(r"(?<=\.) (?=[A-Z])", info.sentence, maxsplit=1)
+    rest = "".join(others)
     task = material.meta.get("task")
     name = material.meta.get("space", {}).get("name") if material.space else None
     about = [f"task {task}" if task else None, f"space {name}" if name else None]
@@ -67,7 +70,8 @@ def headline_html(material: Material) -> Safe:
     return joined(
         [
             tag("p", material.name, class_="eyebrow"),
-            tag("h1", info.sentence),
+            tag("h1", title),
+            tag("p", rest, class_="lead") if rest else None,
             tag("p", " · ".join(word for word in about if word), class_="quiet"),
             tag("dl", tiles, class_="tiles"),
             _comparison_table(info, material) if info.comparisons else None,
@@ -114,7 +118,8 @@ def _tiles(material: Material) -> list[Tile]:
             continue
         low, high = (material.outcome.facts.get(f"{name}_{end}") for end in ("low", "high"))
         between = f"{figure(low)} to {figure(high)}" if low is not None and high is not None else ""
-        tiles.append(Tile(readable(name), figure(value), between))
+        words = "times cheaper" if name == "times" else readable(name)
+        tiles.append(Tile(words, figure(value), between))
     return tiles
 
 

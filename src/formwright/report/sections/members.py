@@ -102,7 +102,8 @@ def _member(material: Material, trial: Trial) -> Safe:
         tag("span", tag("small", readable(o.name)), " ", tag("b", figure(trial.values[o.name])))
         for o in material.objectives
     ]
-    number = tag("span", f"trial {trial.number}", class_="number")
+    made_by = tag("small", trial.note) if trial.note else None
+    number = tag("span", f"trial {trial.number}", made_by, class_="number")
     head = tag(
         "summary",
         number,

@@ -116,9 +116,10 @@ def progress_svg(info: ProgressInfo, sheet: Sheet, over: str) -> Safe:
 
 
 def progress_html(material: Material) -> Safe | None:
-    """The section."""
+    """The section; none where trials were given to be compared, whose order says nothing."""
     info = progress_info(material)
-    if info is None or not info.found.steps:
+    given = material.meta["strategy"]["name"] == "given"
+    if given or info is None or not info.found.steps:
         return None
     drawn = [
         tag(

@@ -6,7 +6,7 @@ Figure 3 of DARTFormer, https://arxiv.org/abs/2210.00641
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from formwright.report.chart import Sheet, on_each_sheet
+from formwright.report.chart import Cells, Sheet, on_each_sheet
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import Section
@@ -17,7 +17,7 @@ _SHEETS = (Sheet("wide", 860, 0), Sheet("narrow", 350, 0))  # as high as there a
 _LABEL = {"wide": 190, "narrow": 112}
 _SCORE = 58  # room for the last score, right of the strip
 _ROW, _BELOW = 22, 26
-_TEXT_ROOM = 18
+_GRID = Cells(high=_ROW, gap=0.5, corner=2, line=15, room=18)
 
 
 class Kind(NamedTuple):
@@ -104,25 +104,14 @@ def pruning_svg(info: PruningInfo, sheet: Sheet) -> Safe:
 
 
 def _cell(info: PruningInfo, kind: Kind, column: int, place: tuple[float, float, float]) -> Safe:
-    x, y, wide = place
     alive = kind.alive[column]
-    box = tag(
-        "rect",
+    return _GRID.cell(
+        place,
+        alive / kind.total if alive else 1.0,
         class_="film" if alive else "film gone",
-        x=f"{x + 0.5:.1f}",
-        y=y + 1,
-        width=f"{max(0.8, wide - 1):.1f}",
-        height=_ROW - 2,
-        rx=2,
-        fill_opacity=f"{alive / kind.total if alive else 1:.3f}",
+        tip=f"stage {info.stages[column]}, {kind.words}: {alive} of {kind.total} alive",
+        words=str(alive) if kind.total > 1 and alive else "",
     )
-    number = None
-    if kind.total > 1 and alive and wide >= _TEXT_ROOM:
-        over = "over" if alive / kind.total > 0.65 else "in"
-        middle = f"{x + wide / 2:.1f}"
-        number = tag("text", alive, class_=over, x=middle, y=y + 15, text_anchor="middle")
-    tip = f"stage {info.stages[column]}, {kind.words}: {alive} of {kind.total} alive"
-    return tag("g", tag("title", tip), box, number)
 
 
 def _label(kind: Kind, room: int) -> str:

@@ -24,11 +24,12 @@ class SelectedInfo(NamedTuple):
 
 
 def selected_info(material: Material) -> SelectedInfo | None:
-    """A one-shot study tries first what its supernet found; None where there was none."""
+    """What the headline speaks of, else the first trial; None where there was no supernet."""
     if material.folder is None or not (material.folder / FOLDER).is_dir() or not material.trials:
         return None
-    arch = material.architecture(material.trials[0])
-    return None if arch is None else SelectedInfo(material.trials[0], arch, material.baseline)
+    trial = material.trials[material.outcome.chosen or 0]
+    arch = material.architecture(trial)
+    return None if arch is None else SelectedInfo(trial, arch, material.baseline)
 
 
 def selected_html(material: Material) -> Safe | None:

@@ -5,7 +5,7 @@ Figure 2 of the PAR paper, https://arxiv.org/abs/2009.04534
 
 from typing import NamedTuple
 
-from formwright.report.chart import SHEETS, Sheet, on_each_sheet
+from formwright.report.chart import SHEETS, Cells, Sheet, on_each_sheet
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import Section
@@ -13,7 +13,7 @@ from formwright.report.supernet import Group, Trace, place_of, trace_of
 
 _LABEL = {"wide": 120, "narrow": 86}  # room for the names of options
 _CELL, _BELOW = 30, 46
-_TEXT_ROOM = 30  # breadth of a cell that can hold a number
+_GRID = Cells(high=_CELL, gap=1, corner=3, line=20, room=30)
 
 
 class SharesInfo(NamedTuple):
@@ -82,25 +82,14 @@ def shares_svg(info: SharesInfo, sheet: Sheet) -> Safe:
 def _cell(
     info: SharesInfo, what: tuple[str, int, float], place: tuple[float, float, float], column: int
 ) -> Safe:
-    (name, option, share), (x, y, wide) = what, place
-    taken = info.chosen[column] == option
-    box = tag(
-        "rect",
-        class_="heat taken" if taken else "heat",
-        x=f"{x + 1:.1f}",
-        y=y + 1,
-        width=f"{max(1.0, wide - 2):.1f}",
-        height=_CELL - 2,
-        rx=3,
-        fill_opacity=f"{max(0.03, share):.3f}",
+    name, option, share = what
+    return _GRID.cell(
+        place,
+        max(0.03, share),
+        class_="heat taken" if info.chosen[column] == option else "heat",
+        tip=f"{name}, {info.group.options[option]}: {share:.1%}",
+        words=f"{share:.0%}",
     )
-    number = None
-    if wide >= _TEXT_ROOM:
-        over = "over" if share > 0.65 else "in"
-        middle = f"{x + wide / 2:.1f}"
-        number = tag("text", f"{share:.0%}", class_=over, x=middle, y=y + 20, text_anchor="middle")
-    tip = f"{name}, {info.group.options[option]}: {share:.1%}"
-    return tag("g", tag("title", tip), box, number)
 
 
 def _short(words: str, room: int) -> str:
