@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 from formwright.space import Maybe, OneOf, Repeat, SomeOf, Span, TreeSpace
 from formwright.strategy.blackbox import Strategy, make_strategy
-from formwright.strategy.blackbox.base import key_of
-from formwright.trial import Objective, Proposal, Trial
+from formwright.trial import Objective, Proposal, Trial, key_of
 
 _ASKED = 45
 _MIXED = (Objective("error", "min"), Objective("speed", "max"), Objective("size", "min"))
