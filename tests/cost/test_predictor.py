@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,6 +115,15 @@ def test_what_is_far_from_all_samples_is_less_certain() -> None:
     strange = rows[:1].copy()
     strange[0, COLUMNS.index("attention heads")] *= 50
     assert predictor.variance(strange)[0] > 3 * predictor.variance(rows).max()
+
+
+def test_a_predictor_that_knows_nothing_still_gives_numbers() -> None:
+    rows, values = planted(8, seed=1, noise=0.03)
+    lost = replace(Predictor.fit(rows, values), reach=1e6)  # as after wild measurements
+    said = lost.predict(rows)
+    assert np.isfinite(said.high).all()
+    assert (said.low > 0).all()
+    assert (said.high > 1000 * said.mean).all()
 
 
 @pytest.mark.parametrize("bent", [False, True])

@@ -28,6 +28,7 @@ _FOLDS = 5
 _FEWEST = 4  # samples below which nothing is learned
 _FOR_CORRECTION = 24  # samples from which a correction is tried
 _WORTH = 0.98  # of the error without it: above this a correction is not worth its numbers
+_WIDEST = 20.0  # of an interval, in logarithms: beyond it nothing is known, and numbers overflow
 _COVERAGE = 0.9
 _STYLES: tuple[tuple[bool, float], ...] = (  # (non-negative, penalty)
     (True, 1e-6),
@@ -105,7 +106,7 @@ class Predictor:
                 f"{len(self.columns)} terms in each."
             )
         mean, spread = _guessed(rows, self.terms, self.correction)
-        factor = np.exp(self.reach * spread)
+        factor = np.exp(np.minimum(self.reach * spread, _WIDEST))
         return Prediction(mean, mean / factor, mean * factor)
 
     def variance(self, rows: Array) -> Array:
