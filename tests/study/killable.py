@@ -3,6 +3,7 @@
 python -m tests.study.killable FOLDER TRIALS PAUSE WORKERS
 """
 
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from formwright.study import Study
 
 
 def main() -> None:
+    # Where the tests run in the background of a shell, Ctrl-C is ignored unless asked for.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder, trials, pause, workers = sys.argv[1:]
     study = Study.open(folder)
     evaluate = Logged(Path(folder) / "evaluated.txt", float(pause))
