@@ -33,7 +33,7 @@ def run(
     cost: Annotated[str, typer.Option(help="latency, flops, params or memory.")] = "latency",
     budget: Annotated[str | None, typer.Option(help="How long, such as 90s or 10m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes; 0: one per two cores.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes; 0: one per core, up to 8.")] = 0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
     preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
@@ -45,44 +45,42 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Search for architectures. The same command again continues where it stopped."""
-    from formwright.cli.train import seconds, settings
-    from formwright.recipes.plan import Plan
-    from formwright.train import TrainConfig
-
     if recipe is not None:
         from formwright.cli.recipe import run_recipe
 
         run_recipe(context)
-        return
-    if from_ is not None:
-        from formwright.errors import InputError
+    else:
+        plan = _plan(context.params)
+        _search(plan, out or _usual_folder(plan), json)
 
+
+def _plan(typed: dict[str, Any]) -> "Plan":
+    """The usual search, with what was typed."""
+    from formwright.cli.train import seconds, settings
+    from formwright.errors import InputError
+    from formwright.recipes.plan import Plan
+    from formwright.train import TrainConfig
+
+    if typed["from_"] is not None:
         raise InputError(
             "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
         )
-    plan = Plan(
-        task=task,
-        space=space,
-        width=width,
-        baseline=baseline,
-        strategy=strategy or "",
-        estimator=estimator,
-        minimise=tuple(minimise or ()),
-        maximise=tuple(maximise or ()),
-        cost=cost,  # type: ignore[arg-type]  # checked by the plan
-        target=target,
-        max_latency=_milliseconds(max_latency),
-        max_params=_count(max_params),
-        max_flops=_count(max_flops),
-        steps=steps,
-        rungs=rungs,
-        settings=settings(TrainConfig, set_ or []),
+    same = ("task", "space", "width", "baseline", "estimator", "cost", "target", "steps", "rungs")
+    budget, trials = typed["budget"], typed["trials"]
+    return Plan(
+        **{name: typed[name] for name in same},
+        strategy=typed["strategy"] or "",
+        minimise=tuple(typed["minimise"] or ()),
+        maximise=tuple(typed["maximise"] or ()),
+        max_latency=_milliseconds(typed["max_latency"]),
+        max_params=_count(typed["max_params"]),
+        max_flops=_count(typed["max_flops"]),
+        settings=settings(TrainConfig, typed["set_"] or []),
         seconds=seconds(budget) if budget else (None if trials else 300.0),
         trials=trials,
-        workers=workers or _usual_workers(),
-        seed=seed,
+        workers=typed["workers"] or _usual_workers(),
+        seed=typed["seed"],
     )
-    _search(plan, out or _usual_folder(plan), json)
 
 
 def resume(

@@ -65,7 +65,7 @@ class TreeSpace(Space):
     def checked(self, decisions: Decisions) -> Decisions:
         """The decisions that are in play, each seen to be allowed."""
         if self._sound and decisions == self._sound:
-            return dict(decisions)
+            return dict(self._sound)
 
         def recall(part: Choosing, taken: Decisions) -> Value:
             if part.name not in decisions:
