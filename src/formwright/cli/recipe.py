@@ -73,6 +73,6 @@ def _refuse(recipe: str, options: list[str]) -> None:
         words = f"--{options[0].strip('_').replace('_', '-')}"
         raise InputError(
             f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
-            "or search without a recipe; --task, --preset, --target, --seed, --out and for fft --from "
-            "apply."
+            "or search without a recipe; --task, --preset, --target, --seed, --out and for fft "
+            "--from apply."
         )
