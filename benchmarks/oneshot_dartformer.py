@@ -45,17 +45,17 @@ from formwright.zoo.dartformer import NORM
 
 RESULTS = Path(__file__).parent / "results" / "oneshot-dartformer.json"
 LISTOPS = "listops-tiny?pool=cls&valid=2000&test=2000"
-BYTES = 192  # of a review; the paper reads 1,000
+BYTES = 512  # of a review; the paper reads 1,000
 # The paper's ranges are a twentieth to a half of its texts; so are these.
 TEXT_KINDS: dict[str, Mechanism] = {
-    "bigbird": BigBird(block=16, random_blocks=2),
+    "bigbird": BigBird(block=32, random_blocks=2),
     "linear": LinearTransformer(lra=True),
-    "linformer": Linformer(slots=16, lra=True),
-    "local": Local(block=16, lra=True),
-    "longformer": Longformer(window=64, lra=True),
+    "linformer": Linformer(slots=32, lra=True),
+    "local": Local(block=32, lra=True),
+    "longformer": Longformer(window=128, lra=True),
     "performer": Performer(lra=True),
     "reformer": Reformer(chunks=10, lra=True),
-    "sparse": Sparse(block=16, summary=4, lra=True),
+    "sparse": Sparse(block=32, summary=8, lra=True),
     "synthesizer": Synthesizer(rank=16, lra=True),
 }
 
@@ -67,9 +67,12 @@ def listops(seed: int) -> dartformer.Dartformer:
 
 
 def imdb(seed: int, data: Path, work: Path) -> dartformer.Dartformer:
-    """Reviews as bytes, the first 192 of each."""
+    """Reviews as bytes, the first 512 of each, with the mean of all places read.
+
+    With one place read, as in the paper, 5,000 reviews are too few: 0.50 to 0.56 of them are told.
+    """
     folder = unpacked(data, work)
-    task = f"classify:{folder}?tokenizer=bytes&length={BYTES}&pool=cls"
+    task = f"classify:{folder}?tokenizer=bytes&length={BYTES}&pool=mean"
     encoders = Encoders(
         backbone=Encoder(32, norm=NORM, init="lra"),
         frame=known_task(task).frame,
@@ -83,7 +86,7 @@ def imdb(seed: int, data: Path, work: Path) -> dartformer.Dartformer:
         encoders=encoders,
         task=task,
         search=search,
-        training=search.replace(steps=1000),
+        training=search,
         seed=seed,
     )
 

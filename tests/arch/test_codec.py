@@ -27,7 +27,7 @@ from formwright.arch.counting import count
 from formwright.errors import FormatError, FormwrightError
 
 
-@given_architecture(examples=1000)
+@given_architecture(examples=300)
 def test_json_reads_back_the_same(arch: Architecture) -> None:
     assert from_json(to_json(arch)) == arch
     assert from_json(to_json(arch, indent=2)) == arch

@@ -22,7 +22,7 @@ from formwright.arch.style import WIKITEXT_FRAME, style, style_names, usual_head
 from formwright.errors import FormwrightError, NotationError
 
 
-@given_architecture(examples=1000)
+@given_architecture(examples=300)
 def test_what_is_written_reads_back_the_same(arch: Architecture) -> None:
     assert parse(notation(arch)) == arch
 

@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 
 IN_BLOCKS = ("bigbird", "local", "longformer", "reformer", "sparse")
 OTHERS = ("linear", "linformer", "performer", "synthesizer")
-# One entry of every family of the zoo, and one of each kind of attention it has.
+# One entry of every family of the zoo that has parts of its own, and one of each attention.
 ENTRIES = (
     "par-base",
     "transformer-xl-large",
@@ -31,9 +31,6 @@ ENTRIES = (
     "evolved-transformer-lm",
     "primer-small",
     "autobert-zero-base",
-    "minibert",
-    "minilm-l6-h384",
-    "lite-transformer-xl-16-wikitext103",
     "autodistil-agnostic",
     "lra-listops-full",
     "dartformer-matching-linear",
@@ -81,13 +78,14 @@ def test_every_family_of_the_zoo_exports_with_the_same_numbers(name: str, tmp_pa
 
 def test_every_family_of_the_zoo_is_among_them() -> None:
     missing = {entry.system for entry in zoo.entries()} - {zoo.get(n).system for n in ENTRIES}
-    assert missing == {"sandwich"}  # Transformer-XL in another order
+    transformer_xl, bert = (
+        {"sandwich", "LiteTransformerSearch"},
+        {"MiniLM", "Finding Fast Transformers"},
+    )
+    assert missing == transformer_xl | bert  # these in other sizes or another order
 
 
-@pytest.mark.parametrize(
-    "family",
-    ["gpt2", *(pytest.param(f, marks=pytest.mark.slow) for f in ("translator", "matcher"))],
-)
+@pytest.mark.parametrize("family", ["gpt2", pytest.param("translator", marks=pytest.mark.slow)])
 def test_batch_and_length_stay_open(family: str, tmp_path: Path) -> None:
     model = build(parse(ZOO_FAMILIES[family]))
     made = export_onnx(model, tmp_path / "a.onnx")
