@@ -45,7 +45,7 @@ def recipe(data: Path, seed: int) -> Fft:
         name="fft-mini-small",
         task=f"tag:{data}",
         cut=Cut(layers=3, width=128, heads=4, inner=512, head_parts=4, inner_parts=8),
-        methods=tuple(replace(method, prices=prices) for method in made.methods),
+        methods=tuple(replace(method, prices=prices, refine=2) for method in made.methods),
         training=training,
         search=training.replace(steps=300, lr=5e-4, warmup=20, schedule="constant"),
         settling=training.replace(steps=100, lr=5e-4, warmup=0),

@@ -27,7 +27,7 @@ from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
 from formwright.recipes.catalogue import recipe, recipe_of
-from formwright.recipes.fft_search import counted, shares_of_time
+from formwright.recipes.fft_search import counted, highest_accepted, shares_of_time
 from formwright.recipes.fft_space import Cut, Kept, grouped, groupings, predicted, prices
 from formwright.recipes.fft_weights import (
     cut_into,
@@ -519,15 +519,40 @@ def test_a_search_can_begin_at_a_users_model_or_at_new_weights(tmp_path: Path) -
         missing.conduct(missing.begin(tmp_path / "other"))
 
 
-def test_prices_rise_until_too_much_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bearable", "tried"),
+    [
+        (0.5, [0.2, 0.8, 0.4, 0.566, 0.476]),
+        (0.1, [0.2, 0.0667, 0.115, 0.0876]),
+        (9.0, [0.2, 0.8, 3.2]),
+        (0.0, [0.2, 0.0667, 0.0222]),
+    ],
+)
+def test_prices_rise_until_too_much_is_lost_and_then_close_in(
+    bearable: float, tried: list[float]
+) -> None:
+    seen: list[float] = []
+
+    def accepted(price: float) -> bool:
+        seen.append(price)
+        return price <= bearable
+
+    refine = len(tried) - sum(price in (0.2, 0.8, 3.2) for price in tried)
+    best = highest_accepted((0.2, 0.8, 3.2), refine, accepted)
+    assert seen == tried
+    assert best == max((p for p in tried if p <= bearable), default=None)
+
+
+def test_a_price_that_costs_too_much_is_said_and_lower_ones_are_tried(tmp_path: Path) -> None:
     made = replace(tiny("fft-mini-do"), accept=0.0)
-    # no network that drops parts stays above a baseline that no chance can reach
-    study = made.begin(tmp_path)
+    wanted = replace(made, methods=tuple(replace(m, refine=1) for m in made.methods))
+    study = wanted.begin(tmp_path)
     said: list[str] = []
-    made.conduct(study, say=said.append)
+    wanted.conduct(study, say=said.append)
     rungs = [text for text in said if text.startswith("do at price")]
-    refused = [number for number, text in enumerate(rungs) if "too much" in text]
-    assert refused in ([], [len(rungs) - 1]), "the ladder ends at the first price that loses"
+    refused = [text for text in rungs if "too much" in text]
+    assert 1 <= len(refused) <= 2 or len(rungs) == len(wanted.methods[0].prices)
+    assert len({text.split(":")[0] for text in rungs}) == len(rungs), "no price twice"
 
 
 @pytest.mark.parametrize("preset", ["paper", "small", "smoke"])
@@ -558,6 +583,8 @@ def test_unknown_variants_and_senseless_numbers_are_refused() -> None:
         fft.small("large")
     with pytest.raises(InputError, match="rising numbers"):
         replace(fft.small("bert").methods[0], prices=(0.2, 0.1))
+    with pytest.raises(InputError, match="refine="):
+        replace(fft.small("bert").methods[0], refine=-1)
     with pytest.raises(InputError, match="accept="):
         replace(fft.small("bert"), accept=-1.0)
     assert Kept((1,), 8, 8, (1,)).means == (1.0, 1.0)

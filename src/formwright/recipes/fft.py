@@ -223,10 +223,13 @@ def equals(
 
 Kind = Literal["bert", "mini"]
 _PRICES = (0.2, 0.8, 3.2)
-_DO = Method(kind="do", prices=_PRICES, choices=SearchConfig(joint=True, pause=7, lr=0.05))
+_DO = Method(
+    kind="do", prices=_PRICES, refine=2, choices=SearchConfig(joint=True, pause=7, lr=0.05)
+)
 _SDO = Method(
     kind="sdo",
     prices=_PRICES,
+    refine=2,
     choices=SearchConfig(joint=True, share=True, lr=0.05),
     samples=4,
 )
@@ -241,7 +244,12 @@ def paper(variant: str = "bert") -> Fft:
     kind, methods = _read(variant)
     grid = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
     published = tuple(
-        replace(m, prices=grid, choices=replace(m.choices, lr=1e-2 if m.kind == "sdo" else 1e-3))
+        replace(
+            m,
+            prices=grid,
+            refine=0,
+            choices=replace(m.choices, lr=1e-2 if m.kind == "sdo" else 1e-3),
+        )
         for m in methods
     )
     if kind == "mini":

@@ -9,8 +9,9 @@ gates.jsonl     of the last search that was taken, with its other files
 """
 
 import json
+import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -57,6 +58,7 @@ class Method:
     Args:
         kind: ``do``, real gates with an L1 price; ``sdo``, coins with learned odds.
         prices: Rising: loss that the whole time of the network would be worth.
+        refine: Prices tried between the highest that is accepted and the lowest that is not.
         choices: When and how gates learn.
         samples: Draws of an update, for ``sdo``.
         start: First log-odds of a component; of a connection, minus that.
@@ -66,6 +68,7 @@ class Method:
     kind: Literal["do", "sdo"]
     prices: tuple[float, ...]
     choices: SearchConfig
+    refine: int = 0
     samples: int = 1
     start: float = 2.0
     form: Literal["signs", "exact", "controlled"] = "controlled"
@@ -73,6 +76,8 @@ class Method:
     def __post_init__(self) -> None:
         if not self.prices or list(self.prices) != sorted(self.prices) or self.prices[0] < 0:
             raise InputError(f"prices={self.prices} must be rising numbers from 0 on.")
+        if self.refine < 0:
+            raise InputError(f"refine={self.refine} must be at least 0.")
 
     def policy(
         self, supernet: Supernet, costs: Mapping[str, list[float]], price: float
@@ -217,27 +222,71 @@ def sweep(
     bar = metric.sign * outcome.baseline.values[metric.name] + recipe.accept
     chosen: list[Finding] = []
     for method in recipe.methods:
-        best: Finding | None = None
-        for price in method.prices:
-            found = search_at(recipe, study.folder, method, price, times, stop)
-            if found is None:
-                return None
-            worth = found.scores[metric.name]
-            accepted = metric.sign * worth <= bar
-            say(
-                f"{method.kind} at price {price:g}: {metric.name} {worth:.4g} with inherited "
-                f"weights, {'accepted' if accepted else 'too much is lost'}"
-            )
-            if best is None or accepted:
-                best = found
-            if not accepted:
-                break
-        else:
-            say(f"even the highest price of {method.kind} was accepted: there may be more to find")
-        assert best is not None
-        chosen.append(best)
-        _show(study.folder, best)
+        found = _dearest(recipe, study, method, bar, times, stop=stop, say=say)
+        if found is None:
+            return None
+        chosen.append(found)
+        _show(study.folder, found)
     return chosen
+
+
+def _dearest(
+    recipe: "Fft",
+    study: Study,
+    method: Method,
+    bar: float,
+    times: Mapping[str, float],
+    *,
+    stop: Stop,
+    say: Say,
+) -> Finding | None:
+    """What one method found at the highest price that stays below the bar."""
+    metric, tried = study.objectives[0], dict[float, Finding]()
+
+    def accepted(price: float) -> bool:
+        found = search_at(recipe, study.folder, method, price, times, stop)
+        if found is None:
+            raise _Stopped
+        tried[price] = found
+        worth = found.scores[metric.name]
+        good = metric.sign * worth <= bar
+        say(
+            f"{method.kind} at price {price:g}: {metric.name} {worth:.4g} with inherited weights, "
+            f"{'accepted' if good else 'too much is lost'}"
+        )
+        return good
+
+    try:
+        price = highest_accepted(method.prices, method.refine, accepted)
+    except _Stopped:
+        return None
+    if price == method.prices[-1]:
+        say(f"even the highest price of {method.kind} was accepted: there may be more to find")
+    return tried[min(tried) if price is None else price]
+
+
+def highest_accepted(
+    prices: Sequence[float], refine: int, accepted: Callable[[float], bool]
+) -> float | None:
+    """Up a ladder of prices to the first that is refused, then nearer to the edge; None for none.
+
+    Each of the ``refine`` further prices is the geometric mean of the highest accepted and the
+    lowest refused; below the whole ladder, a third of the lowest refused.
+    """
+    low, high = None, None
+    for price in prices:
+        if not accepted(price):
+            high = price
+            break
+        low = price
+    for _ in range(refine if high else 0):
+        assert high is not None
+        middle = float(f"{math.sqrt(low * high) if low else high / 3:.3g}")
+        if accepted(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def search_at(
