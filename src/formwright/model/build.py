@@ -93,7 +93,10 @@ def read_architecture(folder: str | Path) -> Architecture:
         return pretrained_architecture(folder)
     for name in (_ARCH, _WEIGHTS):
         if not (folder / name).is_file():
-            raise InputError(f"{folder} holds no model: {name} is missing.")
+            raise InputError(
+                f"{folder} holds no model: {name} is missing. Give a folder that formwright wrote, "
+                "or one in Hugging Face's format (config.json and model.safetensors)."
+            )
     return from_json(read_text(folder / _ARCH, "an architecture", _LARGEST))
 
 
