@@ -26,7 +26,7 @@ from formwright.arch import Architecture, parse
 from formwright.arch.style import style
 from formwright.cost import Meter, Target
 from formwright.recipes import par
-from formwright.recipes.conduct import target_of
+from formwright.recipes.headline import target_of
 from formwright.study import Study
 from formwright.study.job import Job
 from formwright.study.outcome import read_outcome

@@ -23,7 +23,7 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import build
 from formwright.recipes.fft import small
-from formwright.recipes.fft_search import shares_of_time, timed
+from formwright.recipes.fft_profile import shares_of_time, timed
 from formwright.recipes.fft_space import Cut, prices
 from formwright.strategy.gradient import SupernetSearch
 from formwright.supernet import Supernet

@@ -29,7 +29,8 @@ import torch
 from formwright.arch.frame import Frame, Tag
 from formwright.files import write_atomically
 from formwright.recipes.fft import small
-from formwright.recipes.fft_search import Method, counted, shares_of_time
+from formwright.recipes.fft_profile import counted, shares_of_time
+from formwright.recipes.fft_search import Method
 from formwright.recipes.fft_space import Cut, prices
 from formwright.recipes.fft_weights import weights_of_part
 from formwright.strategy.gradient import search_supernet

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from formwright.cost import count
     from formwright.model import Model, build, generate, load_model, load_pretrained, save_model
     from formwright.ops import Past
+    from formwright.trial import Objective
 
 __version__ = "0.1.0"
 
@@ -31,12 +32,14 @@ _HOMES = {
     "cost": ("count",),
     "model": ("Model", "build", "generate", "load_model", "load_pretrained", "save_model"),
     "ops": ("Past",),
+    "trial": ("Objective",),
 }
 _WHERE = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Architecture",
     "Model",
+    "Objective",
     "Past",
     "Search",
     "arch_id",

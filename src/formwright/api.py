@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from formwright.arch import Architecture
+from formwright.errors import InputError
 from formwright.recipes.conduct import begin, conduct
 from formwright.recipes.plan import Plan
 from formwright.report import write_report
 from formwright.space import TreeSpace
-from formwright.space.files import write_space
 from formwright.study import Study
 from formwright.study.loop import OnEvent
 from formwright.study.outcome import Outcome, read_outcome
@@ -63,21 +63,30 @@ def search(
         on_event: Told of every trial.
         options: Whatever else a ``Plan`` takes: ``max_latency``, ``strategy``, ``seed``, ...
     """
-    folder = Path(out)
-    if isinstance(space, TreeSpace):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_space(folder / "space.json", space)
-        space = str(folder / "space.json")
+    folder, own = Path(out), space if isinstance(space, TreeSpace) else None
+    _check(objectives, budget)
     plan = Plan(
         task=task,
-        space=space,
+        space=space.name if isinstance(space, TreeSpace) else space,
         minimise=tuple(o.name for o in objectives if o.direction == "min"),
         maximise=tuple(o.name for o in objectives if o.direction == "max"),
+        order=tuple(o.name for o in objectives),
         seconds=budget,
         trials=trials,
         **options,
     )
-    study = begin(plan, folder)
+    study = begin(plan, folder, space=own)
     conduct(study, seconds=budget, trials=trials, workers=plan.workers, on_event=on_event)
     study.close()
-    return Search(folder)
+    return Search(folder, study.space)
+
+
+def _check(objectives: Sequence[Objective], budget: float | None) -> None:
+    """Say what is wrong before anything is made."""
+    if isinstance(budget, str):
+        raise InputError(f"budget={budget!r} must be a number of seconds, such as 300.")
+    for given in objectives:
+        if not isinstance(given, Objective):
+            raise InputError(
+                f"{given!r} is no objective; write formwright.Objective('loss', 'min')."
+            )

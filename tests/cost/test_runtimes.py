@@ -58,6 +58,24 @@ def test_many_are_measured_as_one_is() -> None:
         assert found.peak_bytes >= 4 * count(arch).params
 
 
+def test_small_models_take_as_much_memory_every_time_and_rank_by_their_size() -> None:
+    sizes = {4: 512, 2: 256, 1: 64}  # layers and their inner width
+    layers = [f"(sf)x{n} where f=residual(feedforward({inner}))" for n, inner in sizes.items()]
+    archs = [parse(f"{text} in gpt2(96) for frame(256, 128, lm)") for text in layers]
+    weights = [4 * count(arch).params for arch in archs]
+    meter = memory_module.MemoryMeter(Target(length=128))
+    try:
+        rounds = [[meter.measure(arch).peak_bytes for arch in archs] for _ in range(3)]
+    finally:
+        meter.close()
+    for weight, found in zip(weights, zip(*rounds, strict=True), strict=True):
+        assert max(found) - min(found) < 0.6e6, found
+        assert weight < min(found)
+        assert max(found) < weight + 2.5e6  # a run and the objects of the model
+    for found in rounds:
+        assert found == sorted(found, reverse=True)
+
+
 def test_a_process_of_its_own_finds_the_weights_in_memory() -> None:
     arch = parse("(sf)x4 in gpt2(512) for frame(20000, 64, lm)")
     weights = 4 * count(arch).params

@@ -122,11 +122,40 @@ def test_nothing_is_estimated_twice_also_in_another_program(
     inner, path = Counting(), tmp_path / "values.jsonl"
     cached = Cached(inner, path)
     assert cached(Job(small, tmp_path)) == cached(Job(small, tmp_path)) == {"value": 1.0}
-    cached(Job(small, tmp_path, seed=1))
-    assert inner.calls == 2
-    with open(path, "a") as file:
-        file.write('{"key": "torn by a cra')
-    assert Cached(Counting(), path)(Job(small, tmp_path, seed=1)) == {"value": 2.0}
+    assert cached(Job(small, tmp_path, seed=1)) == {"value": 1.0}, "each trial has a seed"
+    assert cached(Job(small, tmp_path, trial=Trial(0, {}, rung=1))) == {"value": 2.0}
+    again = Cached(Counting(), path)
+    assert again(Job(small, tmp_path, seed=2)) == {"value": 1.0}
+    assert again(Job(small, tmp_path, trial=Trial(9, {}, rung=1))) == {"value": 2.0}
+
+
+def test_seeds_are_told_apart_where_asked_for(small: Architecture, tmp_path: Path) -> None:
+    cached = Cached(Counting(), by_seed=True)
+    found = [cached(Job(small, tmp_path, seed=seed))["value"] for seed in (0, 1, 0)]
+    assert found == [1.0, 2.0, 1.0]
+
+
+def test_estimators_that_share_a_file_are_told_apart(small: Architecture, tmp_path: Path) -> None:
+    path, job = tmp_path / "values.jsonl", Job(small, tmp_path)
+    short, whole = Counted(length=8), Counted()
+    for estimator in (short, whole, Together(short), Together(whole, short)):
+        assert Cached(estimator, path)(job) == estimator(job)
+    assert Cached(Counting(), path, name="a")(job) == {"value": 1.0}
+    known = Counting()
+    assert Cached(known, path, name="a")(job) == Cached(known, path, name="b")(job)
+    assert known.calls == 1
+
+
+def test_what_follows_a_torn_line_is_kept(small: Architecture, tmp_path: Path) -> None:
+    path = tmp_path / "values.jsonl"
+    Cached(Counting(), path)(Job(small, tmp_path))
+    with open(path, "ab") as file:
+        file.write('{"key": "torn by a cra\u00e9'.encode()[:-1])  # in the middle of a letter
+    Cached(Counting(), path)(Job(small, tmp_path, trial=Trial(0, {}, rung=1)))
+    unasked = Counting()
+    for rung in (0, 1):
+        Cached(unasked, path)(Job(small, tmp_path, trial=Trial(0, {}, rung=rung)))
+    assert unasked.calls == 0
 
 
 def test_a_table_is_replayed(small: Architecture, tmp_path: Path) -> None:

@@ -19,12 +19,13 @@ import torch
 from tests.cli_helpers import InProcess
 from tests.helpers import inputs_for, says_the_same_at_once
 
-from formwright.arch import Attention, Encoder
-from formwright.arch.mechanism import Linformer
+from formwright.arch import Attention, Classify, Encoder, Match
+from formwright.arch.counting import count as counts_of
+from formwright.arch.mechanism import Linformer, Performer
 from formwright.arch.site import Site
 from formwright.errors import InputError
 from formwright.estimate.training import Training, known_task
-from formwright.model import build
+from formwright.model import build, load_model
 from formwright.ops.base import Builder, Context
 from formwright.recipes import dartformer
 from formwright.recipes.blocks import (
@@ -46,6 +47,7 @@ from formwright.study.outcome import read_outcome
 from formwright.supernet import Gates, Supernet
 from formwright.tasks import load_task
 from formwright.train import TrainConfig
+from formwright.train.checkpoint import read_latest
 from formwright.zoo import get
 from formwright.zoo.dartformer import MIXES, NORM
 
@@ -264,6 +266,18 @@ def test_a_task_without_right_and_wrong_is_refused() -> None:
     batch = next(task.batches("valid", batch_tokens=64))
     with pytest.raises(InputError, match="right and wrong answers"):
         rightness(task, build(task.architecture("sf", 16)), batch)
+
+
+def test_such_a_task_is_refused_before_anything_is_made(
+    tmp_path: Path, in_process: InProcess
+) -> None:
+    out = tmp_path / "runs" / "lm"
+    words = ("--preset", "smoke", "--task", "stdlib?length=16", "--out", str(out))
+    done = in_process("search", "dartformer", *words)
+    assert done.returncode == 2
+    assert "right and wrong answers" in done.stderr
+    assert "training" not in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- the algorithms, with a trainer that knows the truth ----------------------------------
@@ -566,6 +580,127 @@ def test_the_paper_preset_has_the_published_numbers(variant: str) -> None:
     assert made.rule.looks({n: tuple(s.values) for n, s in supernet.slots.items()}) == {  # type: ignore[misc]
         "best": 1, "oneshot": 1, "prune": 64, "layers": 48,
     }[variant]  # fmt: skip
+
+
+def test_the_paper_preset_looks_at_validation_data_at_the_end_only() -> None:
+    made = dartformer.paper()
+    assert made.search.evaluate_every == made.training.evaluate_every == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "steps", "warmup", "examples"),
+    [
+        ("planted-tag?length=24&train=50&valid=9", "text", 30_000, 8000, 24),
+        ("classify:{table}?pool=cls&tokenizer=bytes", "text", 30_000, 8000, 16),
+        ("pairs?length=64&train=50&valid=9", "matching", 10_000, 8000, 128),
+        ("listops-tiny?pool=cls&train=50&valid=9", "listops", 10_000, 1000, 1064),
+    ],
+)
+def test_the_paper_preset_follows_the_kind_of_task(
+    task: str, kind: str, steps: int, warmup: int, examples: int, tmp_path: Path
+) -> None:
+    table = tmp_path / "texts.csv"
+    table.write_text("text,label\n" + "sixteen letters.,a\nsixteen letterz.,b\n" * 40)
+    task = task.format(table=table)
+    plain, made = dartformer.paper("prune"), recipe("dartformer-prune", "paper", task=task)
+    assert isinstance(made, dartformer.Dartformer)
+    theirs = Encoders.published(kind)  # type: ignore[arg-type]
+    sizes = ("backbone", "blocks", "inner", "layers")
+    assert [getattr(made.encoders, n) for n in sizes] == [getattr(theirs, n) for n in sizes]
+    blocks = dict(made.encoders.blocks)
+    ours = Performer(lra=True) if kind != "listops" else Performer("favor", 2, lra=True)
+    assert blocks["performer"].kind == ours
+    assert (blocks["synthesizer"].query_key == "none") is (kind == "text")
+    head, asked = made.encoders.frame.head, known_task(task).frame
+    assert made.encoders.frame.replace(head=asked.head) == asked
+    wanted = {Classify: (2048,), Match: (512, 256)}.get(type(head))
+    assert getattr(head, "hidden", None) == wanted
+    assert getattr(head, "pool", None) == getattr(asked.head, "pool", None)
+    for config in (made.search, made.training):
+        assert (config.steps, config.warmup) == (steps, warmup)
+        assert config.lr == pytest.approx(0.05 / math.sqrt(warmup))
+        assert config.batch_tokens == 32 * examples
+    assert made.after == 3 * steps // 100
+    assert (made.variant, made.name, made.random) == (plain.variant, plain.name, plain.random)
+    with torch.device("meta"):
+        Supernet(made.supernet_space())
+
+
+def test_other_presets_keep_their_mechanisms_on_another_task() -> None:
+    small = dartformer.small()
+    made = small.for_task("pairs?length=64&train=50&valid=9")
+    assert (made.encoders.blocks, made.search) == (small.encoders.blocks, small.search)
+    assert made.encoders.frame.head == Match(2, "first", (64, 32))
+
+
+@pytest.mark.parametrize("variant", ["prune", "oneshot"])
+def test_random_mixes_are_as_many_as_there_are(variant: str) -> None:
+    made = dartformer.smoke(variant)
+    blocks = tuple(pair for pair in made.encoders.blocks if pair[0] in ("linear", "local"))
+    encoders = replace(made.encoders, blocks=tuple((n, b.replace(heads=2)) for n, b in blocks))
+    made = replace(made, encoders=encoders, random=50)
+    # linear twice; of the three mixes of two heads it and "all local" are known
+    alive = {"heads": (0, 1)} if variant == "prune" else {"blocks": (0,)}
+    rows = made.candidates([Stage(0, alive, {}, "")])
+    assert [d for note, d in rows if note == "random"] == [{"linear": 1, "local": 1}]
+
+
+@pytest.mark.parametrize("variant", ["best", "prune", "layers"])
+def test_blocks_computed_again_lead_to_the_same_numbers(variant: str, tmp_path: Path) -> None:
+    plain, ends = dartformer.smoke(variant), []
+    search = plain.search.replace(dropout=0.1, attention_dropout=0.1)
+    blocks = dict(plain.encoders.blocks)
+    if "performer" in blocks:  # features drawn at each call
+        kind = Performer("favor", random_features=2, lra=True)
+        blocks["performer"] = blocks["performer"].replace(kind=kind)
+    encoders = replace(plain.encoders, blocks=tuple(blocks.items()))
+    for checkpoint in (False, True):
+        folder = tmp_path / str(checkpoint)
+        made = replace(plain, encoders=encoders, search=search, checkpoint=checkpoint)
+        stages = made.find(folder)
+        saved, _ = read_latest(folder)
+        assert saved is not None
+        ends.append((stages, saved.tensors["model"]))
+    assert ends[0][0] == ends[1][0]
+    for name, weight in ends[0][1].items():
+        assert torch.equal(weight, ends[1][1][name]), name
+
+
+def test_a_recipe_tells_its_supernet_to_compute_blocks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+
+    class Noted(Supernet):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            told.append(self.holder.checkpoint)
+
+    monkeypatch.setattr(dartformer, "Supernet", Noted)
+    for checkpoint in (False, True):
+        made = replace(dartformer.smoke(), checkpoint=checkpoint)
+        made.find(tmp_path / str(checkpoint), stop=lambda: True)
+    assert told == [False, True]
+
+
+@pytest.mark.parametrize("preset", ["paper", "small", "smoke"])
+def test_the_head_of_every_preset_has_the_hidden_layer_of_the_arena(preset: str) -> None:
+    made = getattr(dartformer, preset)()
+    head = made.encoders.frame.head
+    assert head == Classify(10, "cls", (made.encoders.inner,))
+    if preset == "paper":  # the arena reports 19.9 million
+        assert counts_of(made.baseline[1]).params == 19_983_370
+
+
+def test_what_was_trained_is_what_was_counted(uninterrupted: Path) -> None:
+    study, baseline = Study.open(uninterrupted), read_outcome(uninterrupted).baseline
+    assert baseline is not None
+    trained = [(study.trial_folder(t.number), t.values) for t in study.trials]
+    trained.append((uninterrupted / "baseline", baseline.values))
+    for folder, values in trained:
+        model = load_model(folder / "run" / "model")
+        assert sum(p.numel() for p in model.parameters()) == values["params"], folder
+        assert model.arch.frame == dartformer.smoke("layers").encoders.frame
 
 
 def test_an_unknown_variant_is_refused() -> None:

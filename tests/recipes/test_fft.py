@@ -27,7 +27,8 @@ from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
 from formwright.recipes.catalogue import recipe, recipe_of
-from formwright.recipes.fft_search import counted, highest_accepted, shares_of_time
+from formwright.recipes.fft_profile import counted, shares_of_time
+from formwright.recipes.fft_search import highest_accepted
 from formwright.recipes.fft_space import Cut, Kept, grouped, groupings, predicted, prices
 from formwright.recipes.fft_weights import (
     cut_into,
@@ -46,7 +47,7 @@ from formwright.strategy.gradient.stepping import dealt
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Gates, Supernet
-from formwright.train import TrainConfig
+from formwright.train import TrainConfig, train
 
 FRAME = Frame(20, 12, Tag(5))
 CUT = Cut(layers=2, width=16, heads=4, inner=32, head_parts=4, inner_parts=4)
@@ -313,6 +314,29 @@ def test_a_price_of_zero_takes_nothing_away() -> None:
     assert [(k.heads, k.inner) for k in kept] == [((4,), (4,))] * 2
 
 
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("kind", ["do", "sdo"])
+def test_a_price_of_zero_is_plain_training(kind: str, accumulate: int) -> None:
+    """Against ``train`` on the whole network, which knows of no supernet."""
+    task = known_task(TASK)
+    config = TrainConfig(steps=6, batch_tokens=96, lr=1e-3, warmup=2, accumulate=accumulate)
+    whole = build(CUT.baseline(task.frame), seed=3)
+    supernet = _begun(whole, task.frame)
+    (method,) = (m for m in fft.smoke().methods if m.kind == kind)
+    free = {name: [0.0] * len(slot.values) for name, slot in supernet.slots.items()}
+    policy = replace(method, start=20.0, samples=1).policy(supernet, free, 0.0)
+    choices = SearchConfig(joint=True, lr=1e-9)  # gates that learn would train another network
+    search_supernet(supernet, policy, task, config, choices)
+    found = merged(supernet, hardened(policy.best_gates(), CUT), CUT)
+    before = [p.detach().clone() for p in whole.parameters()]
+    plain, _ = train(whole, task, config)
+    assert not all(map(torch.equal, before, plain.parameters()))
+    batch = task.plan(batch_tokens=480, seed=5).batch(0)
+    with torch.no_grad():
+        answers = [model.eval()(**batch.inputs) for model in (found, plain)]
+    torch.testing.assert_close(*answers, rtol=0, atol=1e-5)
+
+
 def _begun(whole: Model, frame: Frame) -> Supernet:
     supernet = Supernet(CUT.components(frame))
     cut_into(supernet, whole, CUT)
@@ -352,6 +376,7 @@ def test_adaptive_gates_without_use_fall_in_one_over_the_rate() -> None:
     for _ in range(12):
         optimiser.zero_grad()
         policy.learn([100 * (policy.weight[used] - 1).square()], [Gates()])
+        policy.gather(1)
         optimiser.step()
         policy.settle(0.1)
         left.append(policy.weight[where].item())
@@ -553,6 +578,82 @@ def test_a_price_that_costs_too_much_is_said_and_lower_ones_are_tried(tmp_path: 
     refused = [text for text in rungs if "too much" in text]
     assert 1 <= len(refused) <= 2 or len(rungs) == len(wanted.methods[0].prices)
     assert len({text.split(":")[0] for text in rungs}) == len(rungs), "no price twice"
+
+
+def breaking_above(price: float, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Supernets break in the midst of a search at a higher price; which prices took a step."""
+    learn, searched = SupernetSearch._learn, []
+
+    def broken(search: SupernetSearch, *args: Any) -> float:
+        searched.append(search.policy.price)
+        if search.policy.price > price and search.number >= 4:
+            next(search.supernet.parameters()).data.fill_(float("nan"))
+        return learn(search, *args)
+
+    monkeypatch.setattr(SupernetSearch, "_learn", broken)
+    return searched
+
+
+def test_a_price_at_which_the_supernet_diverges_is_refused_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tiny("fft-do")
+    made = replace(made, methods=tuple(replace(m, refine=1) for m in made.methods))
+    searched = breaking_above(0.5, monkeypatch)
+    said: list[str] = []
+    asked = [False]
+
+    def say(text: str) -> None:
+        said.append(text)
+        asked[0] = "refused" in text
+
+    assert made.conduct(made.begin(tmp_path), say=say, stop=lambda: asked[0]) == "stopped"
+    assert "do at price 0.8: its training diverged (loss or gradient" in said[-1]
+    tried = len(searched)
+    assert made.conduct(made.begin(tmp_path), say=said.append) != "stopped"
+    assert set(searched[tried:]) == {0.4}, "what diverged is remembered"
+    assert Study.open(tmp_path).trials[0].values["price"] == 0.4
+    assert sum("price 0.8" in text and "refused" in text for text in said) == 2
+
+
+def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
+    made = replace(tiny("fft-do"), methods=(replace(tiny("fft-do").methods[0], refine=0),))
+    bad = made.settling.replace(lr=9.9, clip=0.0, schedule="constant", steps=60, log_every=10)
+    said: list[str] = []
+    broken = replace(made, settling=bad)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"Nothing was found.*lr=9.9"):
+            broken.conduct(broken.begin(tmp_path), say=said.append)
+    assert sum("cannot be trained on" in text and "refused" in text for text in said) == 2
+
+
+def test_a_method_that_diverges_leaves_the_other_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = SupernetSearch._learn
+
+    def broken(search: SupernetSearch, *args: Any) -> float:
+        if isinstance(search.policy, RealPolicy):
+            next(search.supernet.parameters()).data.fill_(float("nan"))
+        return learn(search, *args)
+
+    monkeypatch.setattr(SupernetSearch, "_learn", broken)
+    made = tiny("fft-mini")
+    made = replace(made, methods=tuple(replace(m, refine=0) for m in made.methods))
+    said: list[str] = []
+    assert made.conduct(made.begin(tmp_path), say=said.append) != "stopped"
+    assert any(text.startswith("do found nothing") for text in said)
+    assert {t.note for t in Study.open(tmp_path).trials} == {"sdo", "random, as dear as sdo"}
+    assert read_outcome(tmp_path).headline
+
+
+def test_a_search_may_be_shorter_than_the_looks_at_it(tmp_path: Path) -> None:
+    made = tiny("fft-do")
+    method = replace(made.methods[0], prices=(0.2,), refine=0)
+    short = replace(made, search=made.search.replace(log_every=100), methods=(method,))
+    assert short.conduct(short.begin(tmp_path)) != "stopped"
+    (line,) = (tmp_path / "supernet" / "log.jsonl").read_text().splitlines()
+    assert json.loads(line)["step"] == 12
 
 
 @pytest.mark.parametrize("preset", ["paper", "small", "smoke"])

@@ -16,10 +16,11 @@ from tests.helpers import says_the_same_at_once
 import formwright as fw
 from formwright.errors import InputError, SpecError
 from formwright.recipes import lts
-from formwright.recipes.conduct import begin, champion, conduct, plan_of
+from formwright.recipes.conduct import begin, conduct, plan_of
+from formwright.recipes.headline import champion
 from formwright.recipes.plan import Plan
 from formwright.recipes.statistics import spearman
-from formwright.study import Study
+from formwright.study import Rules, Study
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.trial import Objective, Trial
 
@@ -134,11 +135,23 @@ def test_the_champion_is_the_cheapest_that_is_as_good() -> None:
     assert champion(front[:2], dear, loss, cost) is None, "as good, but not cheaper"
 
 
-def test_a_limit_that_nothing_keeps_is_named_at_the_end(tmp_path: Path) -> None:
-    study = begin(FREE.replace(trials=6, max_latency=1e-4, seconds=None), tmp_path)
-    _, outcome = conduct(study)
+def test_a_limit_that_nothing_keeps_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"at most 0\.0001 ms: the smallest of 300 members"):
+        begin(FREE.replace(trials=6, max_latency=1e-4, seconds=None), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_limit_that_no_trial_kept_is_named_at_the_end(tmp_path: Path) -> None:
+    study = Study.create(
+        tmp_path,
+        space=FREE.make_space(),
+        objectives=FREE.objectives(),
+        rules=Rules(limits={"flops": 10.0}),
+        plan=FREE.to_data(),
+    )
+    _, outcome = conduct(study, trials=4)
     assert study.front == []
-    assert "No trial keeps latency at most 0.0001; the least found is" in outcome.headline
+    assert "No trial keeps flops at most 10; the least found is" in outcome.headline
 
 
 def test_an_outcome_survives_being_written(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,26 @@ def priced(folder: Path) -> Material:
     rows = {f"layer{i}": [0.06, 0.02, 0.0] for i in range(SLOTS)}
     (folder / "supernet" / "prices.json").write_text(json.dumps(rows), encoding="utf-8")
     return found
+
+
+def competed(folder: Path) -> Material:
+    """The same by two methods: the gates of ``b`` fall to nothing, those of ``a`` to a half."""
+    found = priced(folder)
+    supernet = folder / "supernet"
+    for method, end in (("a", 0.5), ("b", 0.0)):
+        place = supernet / method / "price-2"
+        written(place, order())
+        rows = [
+            {"step": step, "name": "layer0", "values": [1 - (1 - end) * step / 9, 0.0, 0.0]}
+            for step in range(10)
+        ]
+        lines(place / "gates.jsonl", rows)
+        data = {"method": method, "price": 2.0, "folder": f"supernet/{method}/price-2"}
+        (supernet / method / "found.json").write_text(json.dumps(data), encoding="utf-8")
+    lines(supernet / "gates.jsonl", rows)  # as the method that was last leaves them
+    notes = ("a", "b (as trial 0)")
+    trials = [replace(t, note=note) for t, note in zip(found.trials, notes, strict=True)]
+    return replace(found, trials=trials)
 
 
 KINDS = (Local(4), Performer(), Linformer(8), Softmax())

@@ -10,6 +10,7 @@ from tests.report.material import material, payloads
 from tests.report.oneshot import (
     SLOTS,
     STEPS,
+    competed,
     lines,
     order,
     priced,
@@ -28,7 +29,7 @@ from formwright.report.sections.gates import cost_info, gates_info
 from formwright.report.sections.pruning import pruning_info
 from formwright.report.sections.selected import selected_info
 from formwright.report.sections.shares import shares_info
-from formwright.report.supernet import place_of, stem_of, trace_of
+from formwright.report.supernet import methods_of, place_of, stem_of, trace_of
 
 SECTIONS = ("selected", "shares", "pruning", "gates")
 
@@ -103,6 +104,47 @@ def test_costs_are_prices_times_gates(tmp_path: Path) -> None:
     assert info.total[-1] == (20 * STEPS, pytest.approx(wanted))
     assert "expected cost" in Reader(page_html(priced(tmp_path))).words
     assert cost_info(trace_of(searched(tmp_path / "unpriced"))) is None
+
+
+def test_each_method_has_a_panel_of_its_own_gates(tmp_path: Path) -> None:
+    found = competed(tmp_path)
+    first, second = methods_of(found)
+    assert [(m.name, m.price) for m in (first, second)] == [("a", 2.0), ("b", 2.0)]
+    ends = []
+    for method in (first, second):
+        (info,) = gates_info(method.trace)
+        ends.append(info.series[0].mean[-1][1])
+        cost = cost_info(method.trace)
+        assert cost is not None
+        assert cost.total[-1][1] == pytest.approx(0.06 * ends[-1]), "prices are those of all"
+    assert ends == [0.5, 0.0]
+    words = Reader(page_html(found)).words
+    assert "Search a, at price 2: trial 0, which the headline is about" in words
+    assert "Search b, at price 2: trial 1" in words
+    assert "trial 1, which" not in words
+    assert words.count("expected cost") > Reader(page_html(priced(tmp_path / "c"))).words.count(
+        "expected cost"
+    )
+
+
+def test_a_search_without_methods_has_no_title(tmp_path: Path) -> None:
+    found = priced(tmp_path)
+    (method,) = methods_of(found)
+    assert (method.name, method.trace) == ("", trace_of(found))
+    assert "Search " not in Reader(page_html(found)).words
+
+
+@pytest.mark.parametrize(
+    "place", ["../other", "/etc", "..", "supernet/../../other", "\0", "\ud800", 3, None]
+)
+def test_methods_are_read_from_the_study_only(tmp_path: Path, place: object) -> None:
+    other = competed(tmp_path / "other")
+    assert len(methods_of(other)) == 2
+    found = competed(tmp_path / "study")
+    path = tmp_path / "study" / "supernet" / "a" / "found.json"
+    path.write_text(json.dumps({"method": "a", "price": 1, "folder": place}))
+    assert [method.name for method in methods_of(found)] == ["b"]
+    assert not Reader(page_html(found)).open
 
 
 def test_gates_of_slices_share_a_colour(tmp_path: Path) -> None:
@@ -229,6 +271,16 @@ def test_damaged_files_break_nothing(tmp_path: Path, damage: str, file: str) -> 
         assert len(info.shares) == SLOTS - 1, "only the last line is lost"
 
 
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("file", ["found.json", "price-2/gates.jsonl", "price-2/search.json"])
+def test_a_damaged_method_leaves_the_other(tmp_path: Path, damage: str, file: str) -> None:
+    found = competed(tmp_path)
+    DAMAGE[damage](tmp_path / "supernet" / "b" / file)
+    page = Reader(page_html(found))
+    assert not page.open
+    assert "Search a, at price 2" in page.words
+
+
 def test_hostile_words_in_the_files_stay_words(tmp_path: Path) -> None:
     supernet = tmp_path / "supernet"
     words = payloads()
@@ -242,6 +294,10 @@ def test_hostile_words_in_the_files_stay_words(tmp_path: Path) -> None:
     ]
     lines(supernet / "stages.jsonl", stages)
     (supernet / "prices.json").write_text(json.dumps({name: [1.0, 0.0] for name in words[:40]}))
+    for number, word in enumerate(words):
+        (supernet / str(number)).mkdir()
+        data = {"method": word, "folder": "supernet" if number % 2 else word}
+        (supernet / str(number) / "found.json").write_text(json.dumps(data))
     page = Reader(page_html(material([], folder=tmp_path)))
     assert not page.open
     assert not [n for n, _ in page.tags if n in ("iframe", "base", "form", "object")]

@@ -2,6 +2,9 @@
 
 import json
 import math
+import pickle
+from copy import copy, deepcopy
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -22,8 +25,10 @@ from formwright.arch.node import Node
 from formwright.arch.site import Count, Load, Site
 from formwright.arch.style import style
 from formwright.errors import FormatError, SpecError
+from formwright.execute.serial import Serial
 from formwright.space import (
     Limit,
+    Looks,
     Maybe,
     OneOf,
     Repeat,
@@ -31,14 +36,18 @@ from formwright.space import (
     Space,
     Span,
     TreeSpace,
+    Unsatisfied,
     Where,
     named_space,
     space_names,
 )
 from formwright.space.draw import draw_space
-from formwright.space.lts import lts_space
+from formwright.space.lts import lts_gpt2, lts_space
 from formwright.space.order import order_space
-from formwright.space.rich import open_space
+from formwright.space.rich import BYTES, open_space
+from formwright.study import Rules, Study
+from formwright.study.loop import run
+from formwright.trial import Objective
 from formwright.zoo import get
 
 PLAIN = (("heads", 4), ("inner", 1088))
@@ -231,9 +240,112 @@ def test_impossible_limits_are_told_in_one_sentence() -> None:
         space.sample(Random(0))
 
 
-def test_a_function_as_constraint_cannot_be_written_down() -> None:
+def far_apart(seen: list[object]) -> TreeSpace:
+    """A hundred million members of which two satisfy the constraint: all zeros, and all nines."""
+
+    def excess(member: tuple[int, ...]) -> float:
+        seen.append(member)
+        return float(min(sum(member), sum(9 - x for x in member)))
+
+    digits = tuple(OneOf(f"digit{i}", tuple(range(10))) for i in range(8))
+    return TreeSpace(digits, (Where(excess, "all zeros or all nines"),))
+
+
+def test_a_member_whose_neighbours_break_the_limits_is_soon_its_own_child() -> None:
+    seen: list[object] = []
+    space, rng = far_apart(seen), Random(0)
+    zeros, nines = ({f"digit{i}": digit for i in range(8)} for digit in (0, 9))
+    assert space.mutate(zeros, rng) is zeros
+    assert space.cross(zeros, nines, rng) in (zeros, nines)
+    assert len(seen) < 200
+    wrong = {**zeros, "digit0": 5}  # a parent that breaks them itself is no way out
+    assert space.mutate(wrong, rng) in (zeros, nines)
+
+
+def test_samples_share_the_looks_they_are_given() -> None:
+    seen: list[object] = []
+    space = far_apart(seen)
+    space.sample(Random(0), Looks(0))  # finds what all samples can fall back on
+    seen.clear()
+    looks = Looks(100)
+    for number in range(50):
+        assert space.excess(space.sample(Random(number), looks)) == 0
+    assert len(seen) <= 100 + 50
+
+
+def test_a_narrow_window_is_met_from_every_seed() -> None:
+    space = lts_gpt2(BYTES).limited(Limit("params", high=6.2e6))
+    found = [space.sample(Random(seed)) for seed in range(8)]  # walks from some of them get stuck
+    assert all(space.excess(decisions) == 0 for decisions in found)
+    assert len({key(decisions) for decisions in found}) == 8
+
+
+def test_impossible_limits_are_given_up_after_a_few_thousand_looks() -> None:
+    seen: list[object] = []
+    space = far_apart(seen).limited(Where(lambda member: 1.0, "never"))
+    with pytest.raises(Unsatisfied, match="all zeros or all nines; never"):
+        space.sample(Random(0))
+    assert 1000 < len(seen) < 6000
+
+
+def test_decisions_are_compared_and_copied_from_one_reading() -> None:
+    class Torn(TreeSpace):
+        """As if another thread took other decisions after they were compared."""
+
+        @property
+        def _sound(self) -> dict[str, int]:  # type: ignore[override]
+            self.readings = getattr(self, "readings", 0) + 1
+            return {"a": int(self.readings <= 2)}
+
+        @_sound.setter
+        def _sound(self, value: object) -> None:
+            pass
+
+    assert Torn((OneOf("a", (0, 1)),)).checked({"a": 1}) == {"a": 1}
+
+
+def even(layer: FeedForward) -> bool:
+    return layer.inner % 2 == 0
+
+
+def test_a_function_as_constraint_is_written_down_in_words() -> None:
+    plain = TreeSpace(FeedForward(Span("inner", 1, 9, 1)))
+    data = json.loads(json.dumps(plain.limited(Where(even)).to_data()))
+    assert data["constraints"] == [{"node": "where", "words": "even"}]
+    assert Where(lambda f: True, "no reason").describe() == "no reason"
+    again = TreeSpace.from_data(data)
+    assert again.to_data() == data
+    assert again.resolve({"inner": 3}) == FeedForward(3)  # what is on record can be looked at
+    for use in (again.sample, lambda rng: again.mutate({"inner": 2}, rng)):
+        with pytest.raises(SpecError, match=r"'even' is a Python function.*give the space itself"):
+            use(Random(0))
+
+
+def test_a_function_as_constraint_is_not_sent_to_other_processes() -> None:
+    where = Where(lambda f: f.inner % 2 == 0, "even")
+    sent = pickle.loads(pickle.dumps(TreeSpace(FeedForward(Span("inner", 1, 9, 1)), (where,))))
+    assert sent.constraints[0].words == "even"
     with pytest.raises(SpecError, match="Python function"):
-        SMALL["limited"].to_data()
+        sent.excess({"inner": 2})
+    assert deepcopy(where).excess(FeedForward(3)) == copy(where).excess(FeedForward(3)) == 1
+    assert where == deepcopy(where) != Where(even)
+    assert len({where, Where(even), Where(even)}) == 2
+
+
+def test_a_search_under_a_function_is_continued_with_the_space_given(tmp_path: Path) -> None:
+    space = TreeSpace(FeedForward(Span("inner", 1, 99, 1)), (Where(even),))
+    objectives = [Objective("size")]
+    Study.create(tmp_path, space=space, objectives=objectives, rules=Rules(control=0)).close()
+    for trials, given in ((3, space), (6, space)):
+        study = Study.open(tmp_path, space=given)
+        run(study, Serial(lambda job: {"size": job.arch.inner}), trials=trials)
+        assert all(trial.values["size"] % 2 == 0 for trial in study.trials)
+        study.close()
+    study = Study.open(tmp_path)
+    with pytest.raises(SpecError, match=r"Study\.open\(folder, space=\.\.\.\)"):
+        run(study, Serial(lambda job: {"size": job.arch.inner}), trials=9)
+    assert len(study.trials) == 6
+    study.close()
 
 
 @pytest.mark.parametrize(

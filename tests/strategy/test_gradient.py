@@ -17,7 +17,7 @@ from torch import Tensor
 
 from formwright.arch import Attention, Decoder, FeedForward, Parallel, RelativeXL, Residual
 from formwright.arch.site import Load
-from formwright.errors import InputError, SpecError
+from formwright.errors import FormwrightError, InputError, SpecError
 from formwright.space import Maybe, OneOf, SomeOf, TreeSpace
 from formwright.strategy.gradient import (
     BernoulliPolicy,
@@ -347,6 +347,54 @@ def test_expected_cost_is_the_sum_of_odds_times_prices() -> None:
     prices = {"parts": (1.0, 2.0, 4.0), "last": (0.0, 8.0)}
     policy = BernoulliPolicy(Supernet(coins()), prices=prices, price=0.5)
     assert policy.penalty().item() == pytest.approx(0.5 * 0.5 * (1 + 2 + 4 + 8))
+
+
+@pytest.mark.parametrize("kind", [BernoulliPolicy, RealPolicy, GumbelPolicy, UniformPolicy])
+@pytest.mark.parametrize("masked", [0, 1])
+@pytest.mark.parametrize("first", [-3.0, 0.0, 3.0])
+def test_a_masked_yes_or_no_is_off_for_everybody(kind: Any, masked: int, first: float) -> None:
+    """In draws, in probabilities, in what is derived, and in what is learned."""
+    supernet = Supernet(coins())
+    policy = kind(supernet)
+    with torch.no_grad():
+        for p in policy.parameters():
+            p[policy.where["last"]] = first
+    policy.mask("last", masked)
+    only = [float(option != masked) for option in (0, 1)]
+    drawn = [policy.gates(0, rng(seed)) for seed in range(20)]
+    assert {tuple(plain(gates.row("last"))) for gates in drawn} == {tuple(only)}
+    assert plain(policy.best_gates().row("last")) == only
+    assert list(policy.probabilities()["last"]) == only
+    assert policy.derive()["last"] == 1 - masked
+    if kind is BernoulliPolicy:
+        policy.learn([torch.tensor(5.0), torch.tensor(1.0)], drawn[:2])
+        assert not policy.phi.grad[policy.where["last"]].any()
+        assert policy.phi.grad[policy.where["parts"]].any()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda s: BernoulliPolicy(s, form="foo"), "form='foo'.*signs, exact, controlled"),
+        (lambda s: BernoulliPolicy(s, cost="sampld"), "cost='sampld'.*expected, sampled"),
+        (lambda s: BernoulliPolicy(s, samples=0), "samples=0"),
+        (lambda s: BernoulliPolicy(s, baseline=1.5), "baseline=1.5"),
+        (lambda s: BernoulliPolicy(s, start={"innr": 1.0}), "'innr'.*mean 'inner'"),
+        (lambda s: RealPolicy(s, start={"innr": 1.0}), "'innr'.*mean 'inner'"),
+        (lambda s: RealPolicy(s, sizes={"innr": 8}), "'innr'.*mean 'inner'"),
+        (lambda s: GumbelPolicy(s, sizes={"inner": 12}), "'inner' cannot be 12.*8, 16"),
+        (lambda s: GumbelPolicy(s, sizes={"last": 1}), "No size is called 'last'"),
+        (lambda s: UniformPolicy(s, subset=0), "subset=0"),
+        (lambda s: SearchConfig(optimiser="foo"), "optimiser='foo'.*adam or sgd"),  # type: ignore[arg-type]
+    ],
+)
+def test_values_that_a_policy_cannot_use_are_refused(make: Any, says: str) -> None:
+    inner = FeedForward(8).replace(inner=OneOf("inner", (8, 16)))
+    supernet = Supernet(space(Residual(inner), Maybe("last", Residual(FeedForward(4)))))
+    with pytest.raises(FormwrightError, match=says):
+        make(supernet)
+    BernoulliPolicy(supernet, start={"inner": 1.0, "some": 2.0})
+    assert GumbelPolicy(supernet, sizes={"inner": 8}).derive()["inner"] == 8
 
 
 # --- the loop -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from formwright.errors import FormwrightError, InputError, SpecError
-from formwright.space import OneOf, Repeat, TreeSpace
+from formwright.space import OneOf, Repeat, TreeSpace, Unsatisfied, Where
 from formwright.strategy.blackbox import Strategy, make_strategy, strategy_names
 from formwright.strategy.pareto import hypervolume, pareto_mask
 from formwright.testing import StrategyTestCase
@@ -339,3 +339,60 @@ def test_given_members_come_first_in_order_and_then_as_many_random_ones_as_asked
     trials = run(search, 20)
     assert [(t.note, dict(t.decisions)) for t in trials[:2]] == wanted
     assert [t.note for t in trials[2:]] == ["random"] * 4
+
+
+def rarely(seen: list[object]) -> TreeSpace:
+    """A hundred million members of which two satisfy the constraint: all zeros, and all nines."""
+
+    def excess(member: tuple[int, ...]) -> float:
+        seen.append(member)
+        return float(min(sum(member), sum(9 - x for x in member)))
+
+    digits = tuple(OneOf(f"digit{i}", tuple(range(10))) for i in range(8))
+    return TreeSpace(digits, (Where(excess, "all zeros or all nines"),))
+
+
+@pytest.mark.parametrize("name", [name for name in strategy_names() if name != "grid"])
+def test_a_proposal_under_tight_constraints_is_soon_made_and_follows_from_the_record(
+    name: str,
+) -> None:
+    if name == "optuna":
+        pytest.importorskip("optuna")
+    seen: list[object] = []
+    options = QUICK.get(name, {}) | ({"candidates": 240} if name == "surrogate" else {})
+    space = rarely(seen)
+    space.sample(Random(0))  # as before any search: an empty space is told at once
+    search = make_strategy(name, space, [ERROR], 0, **options)
+    history: list[Trial] = []
+    for number in range(24):
+        seen.clear()
+        proposal = search.ask(number)
+        assert len(seen) < 5000
+        if proposal is None:  # a bracket of promotions may end
+            break
+        assert len(set(proposal.decisions.values())) == 1
+        again = make_strategy(name, rarely([]), [ERROR], 0, **options)
+        if number % 8 == 7:
+            again.tell_all(history)
+            assert again.ask(number) == proposal
+        error = {"error": float(proposal.decisions["digit0"])}
+        history.append(finished(number, proposal, error))
+        search.tell(history[-1])
+    assert len({trial.key for trial in history}) == 2
+
+
+def test_a_search_outlives_a_sample_that_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = make_strategy("random", toy_space(), [ERROR], 0)
+
+    def none(rng: Random, looks: object = None) -> None:
+        raise Unsatisfied("Nothing was found.")
+
+    history = run(search, 3)
+    monkeypatch.setattr(search.space, "sample", none)
+    proposal = search.ask(3)
+    assert proposal is not None
+    assert proposal.decisions in [trial.decisions for trial in history]
+    empty = make_strategy("random", search.space, [ERROR], 0)
+    with pytest.raises(Unsatisfied):
+        empty.ask(0)
+    assert empty.ask(1, history[:1]) is not None

@@ -405,6 +405,45 @@ def test_gates_that_do_not_fit_are_refused() -> None:
     assert supernet.frame == CAUSAL
 
 
+@pytest.mark.parametrize(
+    ("fixed", "says"),
+    [
+        ({"kind": 7}, "kind = 7 is not allowed here; it is one of 0, 1"),
+        ({"kind": -1}, "kind = -1"),
+        ({"kind": "x"}, "kind = 'x'"),
+        ({"inner": 999}, "inner = 999 .* one of 8, 16"),
+        ({"last": 2}, "last = 2 .* one of 0, 1"),
+        ({"wide": 12}, "wide = 12 .* one of 8, 16, .., 160"),
+        ({"kind": 0, "bound": 16, "inner": 16}, "bound = 16 .* one of 24, 32, 40"),
+        ({"kin": 1}, "mean 'kind'"),
+    ],
+)
+def test_decisions_that_are_outside_the_space_cannot_be_fixed(fixed: Any, says: str) -> None:
+    def feedforward(inner: Any) -> Residual:
+        return Residual(FeedForward(8).replace(inner=inner))
+
+    made = space(
+        feedforward(OneOf("inner", (8, 16))),
+        feedforward(Span("wide", 8, 160, 8)),
+        feedforward(Span("bound", 8, 40, 8, above=1.0, of="inner")),
+        OneOf("kind", (Residual(FeedForward(4)), Residual(Attention(2)))),
+        Maybe("last", Residual(FeedForward(4))),
+    )
+    with pytest.raises(SpecError, match=says):
+        Supernet(made, fixed=fixed)
+    allowed = {"kind": 1, "inner": 16, "wide": 24, "bound": 24}
+    assert set(Supernet(made, fixed=allowed).slots) == {"last"}
+
+
+def test_sizes_that_an_operator_cannot_have_are_refused() -> None:
+    supernet = Supernet(sliced_space())
+    with pytest.raises(InputError, match="'inner' cannot be 10; it is one of 4, 8, 12, 16"):
+        supernet.set_gates(Gates(sizes={"inner": 10}))
+    supernet.set_gates(Gates(sizes={"inner": 12}))
+    with pytest.raises(SpecError, match="No size is called 'layer0'"):
+        Supernet(order()).set_gates(Gates(sizes={"layer0": 1}))
+
+
 def sliced_space() -> TreeSpace:
     attention = Attention(4, key=4, value=4).replace(
         heads=OneOf("heads", (1, 2, 3, 4)), key=OneOf("key", (2, 4)), value=OneOf("value", (2, 4))

@@ -59,6 +59,11 @@ class Architecture(Node):
         """The same architecture for a task."""
         return self.replace(frame=frame)
 
+    def fitted(self, frame: Frame) -> "Architecture":
+        """The same for a task; a head of its own that answers the same question stays."""
+        head = self.frame.head if self.frame is not None else frame.head
+        return self.bind(frame.replace(head=head if head.answers(frame.head) else frame.head))
+
     def stacks(self) -> Iterator[tuple[str, Stack, Site]]:
         """Each stack with its name and the place it begins in."""
         return iter(_stacks(self))

@@ -124,6 +124,12 @@ class Head(Node):
         """Parameters and work of the head."""
         raise NotImplementedError
 
+    def answers(self, other: "Head") -> bool:
+        """Whether its answer has the form of the other's; hidden maps on the way are its own."""
+        free = {"hidden": (), "activation": "relu"}
+        mine, theirs = ({**head.changed(), **free} for head in (self, other))
+        return type(self) is type(other) and mine == theirs
+
 
 @node("features")
 class Features(Head):

@@ -100,6 +100,7 @@ class Terminal(View):
         )
         self.bar = self.progress.add_task("starting", total=1.0)
         self.remark, self.looked = "", 0.0
+        self.watched = type(study).open(study.folder)  # drawn by a thread of its own
         self.front: RenderableType = ""
         self.live = Live(get_renderable=self._drawn, refresh_per_second=2, transient=True)
 
@@ -118,7 +119,7 @@ class Terminal(View):
         if time.monotonic() - self.looked > _REFRESH:
             from formwright.cli.show import front_table
 
-            self.front, self.looked = front_table(self.study, most=8), time.monotonic()
+            self.front, self.looked = front_table(self.watched, most=8), time.monotonic()
         return Group(self.progress, self.front, self.remark)
 
 
@@ -154,3 +155,5 @@ def watching(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if isinstance(view, Terminal):
+            view.watched.close()

@@ -19,10 +19,9 @@ def run_recipe(context: typer.Context) -> None:
     """Run the recipe that was typed; the same command again continues where it stopped."""
     import shlex
 
-    from formwright.cost import read_target
     from formwright.recipes.catalogue import recipe
 
-    typed, given = context.params, _given(context)
+    typed, given = context.params, given_options(context)
     _refuse(typed["recipe"], [name for name in given if name not in OPTIONS])
     made = recipe(
         typed["recipe"],
@@ -30,7 +29,7 @@ def run_recipe(context: typer.Context) -> None:
         task=typed["task"] if "task" in given else "",
         start=typed["from_"] or "",
         seed=typed["seed"],
-        target=read_target(typed["target"]) if typed["target"] else None,
+        target=typed["target"],
     )
     folder = typed["out"] or Path("runs") / f"{made.name}-{typed['seed']}"
 
@@ -42,10 +41,11 @@ def run_recipe(context: typer.Context) -> None:
     _conduct(made, made.begin(folder, command=command, say=say), typed["json"])
 
 
-def resume_recipe(study: "Study", *, quiet: bool) -> None:
-    """Continue the study of a recipe."""
+def resume_recipe(study: "Study", given: list[str], quiet: bool) -> None:
+    """Continue the study of a recipe, which no option changes."""
     from formwright.recipes.catalogue import recipe_of
 
+    _refuse(study.meta["recipe"], given)
     _conduct(recipe_of(study), study, quiet)
 
 
@@ -58,7 +58,7 @@ def _conduct(recipe: "Recipe", study: "Study", quiet: bool) -> None:
     finish(study, quiet, view.exit_code if ending == "stopped" else 0)
 
 
-def _given(context: typer.Context) -> list[str]:
+def given_options(context: typer.Context) -> list[str]:
     """The options that were typed."""
     typed = ("COMMANDLINE", "ENVIRONMENT")
     sources = {name: context.get_parameter_source(name) for name in context.params}

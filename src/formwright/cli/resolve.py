@@ -33,7 +33,7 @@ def resolve_for(text: str, task: "Task", width: int) -> Architecture:
         # clusters of rare words are of the vocabulary they were published for
         plain = embedding.replace(clusters=(), divide=1)
         arch = arch.replace(backbone=arch.backbone.replace(embedding=plain))
-    return arch.bind(task.frame).check()
+    return arch.fitted(task.frame).check()
 
 
 def _read(text: str, defaults: Style | None = None) -> Architecture:

@@ -50,12 +50,14 @@ def run(
 
         run_recipe(context)
     else:
-        plan = _plan(context.params)
+        from formwright.cli.recipe import given_options
+
+        plan = _plan(context.params, given_options(context))
         _search(plan, out or _usual_folder(plan), json)
 
 
-def _plan(typed: dict[str, Any]) -> "Plan":
-    """The usual search, with what was typed."""
+def _plan(typed: dict[str, Any], given: list[str]) -> "Plan":
+    """The usual search, with what was typed; nothing of it is passed over in silence."""
     from formwright.cli.train import seconds, settings
     from formwright.errors import InputError
     from formwright.recipes.plan import Plan
@@ -65,6 +67,7 @@ def _plan(typed: dict[str, Any]) -> "Plan":
         raise InputError(
             "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
         )
+    _refuse_idle(typed, given)
     same = ("task", "space", "width", "baseline", "estimator", "cost", "target", "steps", "rungs")
     budget, trials = typed["budget"], typed["trials"]
     return Plan(
@@ -83,6 +86,22 @@ def _plan(typed: dict[str, Any]) -> "Plan":
     )
 
 
+def _refuse_idle(typed: dict[str, Any], given: list[str]) -> None:
+    """Refuse options that would change nothing."""
+    from formwright.errors import InputError
+
+    wanted = {typed["cost"], *(typed["minimise"] or ()), *(typed["maximise"] or ())}
+    idle = {"preset": "a recipe, such as formwright search lts"}
+    if typed["estimator"] != "train":
+        idle |= dict.fromkeys(("steps", "rungs", "set_"), "--estimator train")
+    if not wanted & {"latency", "memory"} and typed["max_latency"] is None:
+        idle["target"] = "--cost latency or memory"
+    for name in given:
+        if name in idle:
+            words = f"--{name.strip('_')}"
+            raise InputError(f"{words} applies to {idle[name]} only; leave it out here.")
+
+
 def resume(
     run: Annotated[Path, typer.Argument(help="Folder of a search.", show_default=False)],
     budget: Annotated[str | None, typer.Option(help="How long in all, such as 20m.")] = None,
@@ -98,7 +117,8 @@ def resume(
     if study.meta.get("recipe"):
         from formwright.cli.recipe import resume_recipe
 
-        resume_recipe(study, quiet=json)
+        given = {"budget": budget, "trials": trials, "workers": workers}
+        resume_recipe(study, [name for name, value in given.items() if value is not None], json)
         return
     _conduct(study, json, seconds(budget) if budget else None, trials, workers)
 
@@ -130,11 +150,21 @@ def _conduct(
             on_event=view.on_event,
             say=view.say,
         )
-    finish(study, json, view.exit_code if ending == "stopped" else 0)
+    more = (f" --budget {seconds:g}s" if seconds else "") + (
+        f" --trials {trials}" if trials else ""
+    )
+    finish(study, json, view.exit_code if ending == "stopped" else 0, more)
 
 
-def finish(study: "Study", json: bool, code: int) -> None:
-    """Write the report, say what was found and what to do next; a ``code`` ends with it."""
+def finish(study: "Study", json: bool, code: int, more: str = "") -> None:
+    """Write the report, say what was found and what to do next; a ``code`` ends with it.
+
+    Args:
+        study: What was searched.
+        json: Print one object.
+        code: Exit with it, as a search that was stopped does.
+        more: Options that continue it to the same end.
+    """
     from formwright.cli.output import print_json
     from formwright.cli.show import print_study, study_data
     from formwright.report import write_report
@@ -147,7 +177,7 @@ def finish(study: "Study", json: bool, code: int) -> None:
         print(f"report: {report}")
     if code:
         if not json:
-            print(f"Stopped. Nothing is lost; go on with: formwright resume {study.folder}")
+            print(f"Stopped. Nothing is lost; go on with: formwright resume {study.folder}{more}")
         raise typer.Exit(code)
     if not json:
         _print_next(study)
@@ -160,7 +190,8 @@ def _print_next(study: "Study") -> None:
     chosen = read_outcome(study.folder).chosen
     commands = []
     if not study.meta.get("recipe"):  # which has an end of its own
-        commands.append(f"formwright resume {study.folder} --budget 30m")
+        minutes = 30 + int(study.state.seconds // 60)  # a budget is that of all sessions
+        commands.append(f"formwright resume {study.folder} --budget {minutes}m")
     if chosen is not None:
         task = study.meta.get("task")
         train = f"formwright train '{study.folder}#{chosen}' --task '{task}' --time 30m"

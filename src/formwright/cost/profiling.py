@@ -131,7 +131,8 @@ def profile_space(
         seconds: Of each measurement, at most; building comes on top.
         passes: How often everything is measured, one pass after the other. On a busy machine a
             second pass at another moment tells more than twice the seconds.
-        on_event: Called with what happens.
+        on_event: Called with what happens, after each measurement among others. What it raises
+            ends the work; what was measured is kept.
     """
     out, plan = Path(out), plan or plan_for(space, target)
     head = {"space": _name(space), "target": asdict(target), "machine": _machine(target)}

@@ -160,8 +160,13 @@ def _word(kinds: tuple[Any, ...]) -> str:
     return words.get(kinds[0], "value")
 
 
-def read_target(text: str) -> Target:
-    """A target as the command line takes it: ``onnx,threads=2,dtype=int8`` or a JSON file."""
+def read_target(text: str, usual: Target | None = None) -> Target:
+    """A target as the command line takes it: ``onnx,threads=2,dtype=int8`` or a JSON file.
+
+    Args:
+        text: What was written.
+        usual: Has everything that was not; a file says everything.
+    """
     text = text.strip()
     if text.endswith(".json"):
         return load_target(text)
@@ -176,7 +181,7 @@ def read_target(text: str) -> Target:
         if name not in ("name", "device", "runtime", *_SHORT):
             raise UnknownName("part of a target", name, ("device", "runtime", *_SHORT))
         found[name] = _number(name, value) if name in _COUNTS else value
-    return Target(**found)
+    return (usual or Target()).replace(**found)
 
 
 _COUNTS = ("batch", "length", "past", "threads")
@@ -202,7 +207,7 @@ def save_target(target: Target, path: str | Path) -> Path:
 
 def load_target(path: str | Path) -> Target:
     """Read a target from a JSON file."""
-    path = Path(path)
+    path = Path(path).expanduser()
     document = read_json(path, "a target", _LARGEST)
     if not isinstance(document, dict) or not isinstance(document.get("target"), dict):
         raise FormatError(f'{path} is not a target: the key "target" is missing.')

@@ -62,7 +62,7 @@ class Training(Estimator):
 
     def begun(self, work: Work, task: Task) -> Architecture | Model:
         """What is trained: the architecture, from new weights."""
-        arch: Architecture = work.arch.bind(task.frame)
+        arch: Architecture = work.arch.fitted(task.frame)
         return arch
 
     def _tidy(self, folder: Path, *, last: bool) -> None:
@@ -73,11 +73,11 @@ class Training(Estimator):
             shutil.rmtree(spent, ignore_errors=True)
 
     def stage(self, rung: int) -> TrainConfig:
-        """The numbers of one stage; its checkpoint is its end."""
+        """The numbers of one stage; its last checkpoint is its end."""
         times = self.eta**rung
         steps = self.config.steps * times if self.config.steps is not None else None
         seconds = self.config.seconds * times if self.config.seconds is not None else None
-        every = steps if steps is not None else 10**9
+        every = min(self.config.checkpoint_every, steps or self.config.checkpoint_every)
         return self.config.replace(steps=steps, seconds=seconds, checkpoint_every=every)
 
 

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 
 from formwright.files import write_atomically
-from formwright.recipes.masking import Rightness, Scores, rightness
+from formwright.recipes.masking import Rightness, Scores, check_answers, rightness
 from formwright.strategy.gradient import (
     SearchConfig,
     SupernetSearch,
@@ -325,6 +325,7 @@ class SupernetTrainer:
         renormalise: bool = True,
     ) -> None:
         assert train.steps is not None
+        check_answers(task)
         self.supernet, self.task, self.folder = supernet, task, folder
         self.first, self.after = train.steps, after
         self.train = train.replace(steps=train.steps + after * (looks - 1))

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from formwright.cost import Target
+from formwright.cost import Target, read_target
 from formwright.errors import InputError, UnknownName
+from formwright.estimate.training import known_task
+from formwright.recipes.record import differences
 from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
 
@@ -73,7 +75,7 @@ def recipe(
     task: str = "",
     start: str = "",
     seed: int = 0,
-    target: Target | None = None,
+    target: Target | str = "",
 ) -> Recipe:
     """A recipe with the numbers of a preset.
 
@@ -83,7 +85,7 @@ def recipe(
         task: What is learnt; the preset's own when not given.
         start: Folder of a trained model to begin at, for recipes that can.
         seed: Of all chance.
-        target: Where latency is measured; the preset's own when not given.
+        target: Where latency is measured; what its short form leaves out is the preset's own.
     """
     if name not in RECIPES:
         raise UnknownName("recipe", name, RECIPES)
@@ -100,7 +102,10 @@ def recipe(
                 "variants."
             )
         made = made.beginning_at(start)
-    found: Recipe = replace(made, seed=seed, **({} if target is None else {"target": target}))
+    if isinstance(target, str) and target:
+        usual = made.target or Target(length=known_task(made.task).frame.length)
+        target = read_target(target, usual)
+    found: Recipe = replace(made, seed=seed, **({"target": target} if target else {}))
     return found
 
 
@@ -108,4 +113,12 @@ def recipe_of(study: Study) -> Recipe:
     """The recipe that a study was begun by."""
     name, _, preset = str(study.meta["recipe"]).rpartition("-")
     task, start = (study.meta.get(key) or "" for key in ("task", "start"))
-    return recipe(name, preset, task=task, start=start, seed=study.seed)
+    found: Any = recipe(name, preset, task=task, start=start, seed=study.seed)
+    if different := differences(study, found):
+        number, theirs, ours = different[0]
+        raise InputError(
+            f"{study.folder} was begun with other numbers than {name} has in the preset {preset}: "
+            f"its {number} is {theirs}, not {ours}. Continue it in Python, with the recipe that "
+            "began it."
+        )
+    return cast("Recipe", found)

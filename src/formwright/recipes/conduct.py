@@ -1,5 +1,6 @@
 """Conducting a search: the baseline first, then the loop, then what was found, in words."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -7,20 +8,26 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from formwright.arch import Architecture, arch_id, notation, parse
-from formwright.cost import Target, calibrate, compare
+from formwright.arch import Architecture, arch_id, notation
+from formwright.arch.counting import count
+from formwright.cost import Meter, Target, calibrate
 from formwright.cost.meter import using_threads
 from formwright.errors import FormwrightError, InputError
+from formwright.estimate.training import known_task
 from formwright.execute import search as run_study
-from formwright.recipes.plan import Plan
+from formwright.recipes.headline import conclude, target_of
+from formwright.recipes.plan import Plan, framed
+from formwright.space import Decisions, TreeSpace
 from formwright.study import Ending, Evaluate, Job, Rules, Study
-from formwright.study.loop import OnEvent
+from formwright.study.job import discreet
+from formwright.study.loop import Event, OnEvent
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
-from formwright.trial import Objective, Trial
+from formwright.trial import Trial
 
 Say = Callable[[str], None]
 Stop = Callable[[], bool]
 BASELINE = -1  # the number of its trial
+_DRAWN = 150  # members, and as many changes, among which the smallest is looked for
 
 
 @dataclass(frozen=True)
@@ -34,17 +41,32 @@ class Heeding(Job):
     stop: Stop | None = None
 
 
-def begin(plan: Plan, folder: Path, *, command: str = "", say: Say | None = None) -> Study:
-    """Open the study of a plan, or create it: baseline evaluated, target calibrated.
+def begin(
+    plan: Plan,
+    folder: Path,
+    *,
+    space: TreeSpace | None = None,
+    command: str = "",
+    say: Say | None = None,
+) -> Study:
+    """Open the study of a plan, or create it with its clock calibrated.
 
     The same plan in the same folder continues; another one is refused.
+
+    Args:
+        plan: What to search, and for what.
+        folder: Of the study.
+        space: In place of the one that the plan names.
+        command: What a user typed.
+        say: Told what goes on.
     """
     say = say or (lambda text: None)
+    given = plan.limited(framed(space, known_task(plan.task))) if space is not None else None
     if (folder / "study.db").exists():
-        study = Study.open(folder)
-        _agree(plan, study)
+        study = Study.open(folder, space=given)
+        _agree(plan, given or plan.make_space(), study)
         return study
-    space = plan.make_space()
+    space = given or plan.make_space()
     space.sample(Random(plan.seed))  # an empty space is told before anything is trained
     name, arch = plan.make_baseline()
     target = None
@@ -52,6 +74,8 @@ def begin(plan: Plan, folder: Path, *, command: str = "", say: Say | None = None
         say("calibrating the clock on this machine")
         asked = plan.make_target()
         target = asked if asked.reference_ms else calibrate(_against(asked, arch), seconds=2.0)
+        if plan.max_latency is not None:
+            _check_latency(plan.max_latency, space, target, plan.seed)
     study = Study.create(
         folder,
         space=space,
@@ -71,6 +95,27 @@ def begin(plan: Plan, folder: Path, *, command: str = "", say: Say | None = None
     )
     write_outcome(folder, Outcome(Baseline(name, notation(arch), arch_id(arch), {})))
     return study
+
+
+def _check_latency(most: float, space: TreeSpace, target: Target, seed: int) -> None:
+    """Refuse a limit that not even the smallest member keeps, before anything is trained."""
+    rng, length = Random(seed), target.new_tokens
+
+    def work(decisions: Decisions) -> int:
+        return count(space.resolve(decisions), length=length).flops
+
+    least = min((space.sample(rng) for _ in range(_DRAWN)), key=work)
+    for _ in range(_DRAWN):
+        child = space.mutate(least, rng)
+        least = min(least, child, key=work)
+    arch: Architecture = space.resolve(least)
+    found = Meter(target).measure(arch, seconds=1.0, precision=0.05)
+    if found.ms * found.low / found.ratio > most:
+        raise InputError(
+            f"Nothing keeps a latency of at most {most:g} ms: the smallest of {2 * _DRAWN} members "
+            f"of the space {space.name} takes {found.ms:.3g} ms. Raise the limit, or search a "
+            "space of smaller models."
+        )
 
 
 def conduct(
@@ -105,7 +150,8 @@ def conduct(
         outcome = with_baseline(study, name, arch, estimator, rung=plan.top, stop=stop, say=say)
         if outcome is None:
             return "stopped", read_outcome(study.folder)
-        before = study.state.total
+        _check_measured(study, outcome)
+        told = _retracting(study, outcome, on_event)
         ending = until_stopped(
             lambda: run_study(
                 study,
@@ -114,17 +160,43 @@ def conduct(
                 seconds=seconds,
                 trials=trials,
                 stop=stop,
-                on_event=on_event,
+                on_event=told,
             ),
             stop,
         )
-        known = outcome.headline and study.state.total == before
-        if ending != "stopped" and not known:
-            if plan.measures:
-                say("measuring the best against the baseline once more")
-            outcome = conclude(study, outcome)
+        outcome = read_outcome(study.folder)
+        ended = study.state.done + study.state.failed
+        if ending != "stopped" and not (outcome.headline and outcome.trials == ended):
+            outcome = replace(conclude(study, Outcome(outcome.baseline), say), trials=ended)
             write_outcome(study.folder, outcome)
     return ending, outcome
+
+
+def _retracting(study: Study, outcome: Outcome, on_event: OnEvent | None) -> OnEvent:
+    """Tells of every trial; what was said at an earlier end goes when another one has ended."""
+    said = bool(outcome.headline)
+
+    def heard(event: Event) -> None:
+        nonlocal said
+        if event.kind == "finished" and said:
+            write_outcome(study.folder, Outcome(outcome.baseline))
+            said = False
+        if on_event is not None:
+            on_event(event)
+
+    return heard
+
+
+def _check_measured(study: Study, outcome: Outcome) -> None:
+    """Refuse an objective that nothing measures before trials are spent on it."""
+    assert outcome.baseline is not None
+    known = outcome.baseline.values
+    for objective in study.objectives:
+        if objective.name not in known:
+            raise InputError(
+                f"Nothing here measures {objective.name!r}; what is measured: "
+                f"{', '.join(sorted(known))}. Begin again with one of these, in another folder."
+            )
 
 
 def stoppable(estimator: Evaluate, stop: Stop | None, workers: int) -> Evaluate:
@@ -160,136 +232,9 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def reopened(recipe: str, seed: int, folder: Path, **others: str | None) -> Study | None:
-    """The study that a recipe has in a folder; None where there is none, refused if another's.
-
-    Args:
-        recipe: Its name.
-        seed: Its seed.
-        folder: Where to look.
-        others: What else must be as it was: ``task``.
-    """
-    if not (folder / "study.db").exists():
-        return None
-    study = Study.open(folder)
-    asked = {"recipe": recipe, "seed": str(seed), **others}
-    known = {**study.meta, "seed": str(study.seed)}
-    for name, value in asked.items():
-        before = known.get(name)
-        if (before or "") != (value or ""):
-            raise InputError(
-                f"{folder} holds another search: its {name} is {before or 'not given'}, not "
-                f"{value or 'left out'}. Continue it with `formwright resume {folder}`, or choose "
-                "another --out."
-            )
-    return study
-
-
 def plan_of(study: Study) -> Plan:
     """The plan that a study was begun with."""
     return Plan.from_data(study.meta.get("plan"))
-
-
-def target_of(study: Study) -> Target | None:
-    """Where the study measures latency; None where it does not."""
-    data = study.meta.get("target")
-    return Target(**data) if data else None
-
-
-def conclude(study: Study, outcome: Outcome) -> Outcome:
-    """Find the member of the front that beats the baseline by most, and say by how much."""
-    baseline = outcome.baseline
-    quality, cost = headline_objectives(study)
-    chosen = champion(study.front, baseline, quality, cost) if baseline is not None else None
-    if baseline is None or cost is None or chosen is None:
-        return replace(outcome, headline=_no_champion(study, baseline, quality))
-    times = baseline.values[cost.name] / chosen.values[cost.name]
-    facts = {"times": times}
-    words = f"cheaper, {1 / times:.2f} times the {cost.name} of"
-    if cost.name == "latency":
-        facts, words = paired(study, chosen, baseline)
-    ours, theirs = chosen.values[quality.name], baseline.values[quality.name]
-    steps = chosen.values.get("steps")
-    after = f" after {steps:.0f} training steps each" if steps else ""
-    headline = (
-        f"Trial {chosen.number} is {words} {baseline.name}, at {quality.name} {ours:.4g} "
-        f"against {theirs:.4g}{after}."
-    )
-    return replace(outcome, headline=headline, chosen=chosen.number, facts=facts)
-
-
-def headline_objectives(study: Study) -> tuple[Objective, Objective | None]:
-    """The objective that stands for quality, and the one that stands for cost."""
-    first, *others = study.objectives
-    return first, others[0] if others else None
-
-
-def champion(
-    front: list[Trial], baseline: Baseline, quality: Objective, cost: Objective | None
-) -> Trial | None:
-    """The cheapest trial that is at least as good as the baseline, if it is cheaper at all."""
-    if cost is None or not {quality.name, cost.name} <= set(baseline.values):
-        return None
-    bar, price = (o.sign * baseline.values[o.name] for o in (quality, cost))
-    good = [
-        trial
-        for trial in front
-        if quality.sign * trial.values[quality.name] <= bar
-        and cost.sign * trial.values[cost.name] < price
-    ]
-    return min(good, key=lambda t: cost.sign * t.values[cost.name], default=None)
-
-
-def paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, float], str]:
-    """Measure the two against each other once more, longer than in the search."""
-    target = target_of(study)
-    ours: Architecture = study.space.resolve(chosen.decisions)
-    found = compare(ours, parse(baseline.notation), target, seconds=6.0, precision=0.01)
-    facts = {
-        "speedup": 1 / found.ratio,
-        "speedup_low": 1 / found.high,
-        "speedup_high": 1 / found.low,
-    }
-    faster = facts["speedup"] >= 1
-    words = (
-        f"{facts['speedup']:.2f} times {'faster' if faster else 'as fast'} (95 %: "
-        f"{facts['speedup_low']:.2f} to {facts['speedup_high']:.2f}) {'than' if faster else 'as'}"
-    )
-    return facts, words
-
-
-def _no_champion(study: Study, baseline: Baseline | None, quality: Objective) -> str:
-    front = study.front
-    if not front:
-        return _no_front(study)
-    best = min(front, key=lambda t: quality.sign * t.values[quality.name])
-    value = best.values[quality.name]
-    if baseline is None or quality.name not in baseline.values:
-        return f"The best {quality.name} found is {value:.4g}, by trial {best.number}."
-    theirs = baseline.values[quality.name]
-    if quality.sign * value <= quality.sign * theirs:
-        return (
-            f"Trial {best.number} has {quality.name} {value:.4g} against {theirs:.4g} of "
-            f"{baseline.name}, at a higher cost; nothing is as good and cheaper yet."
-        )
-    return (
-        f"Nothing reached the {quality.name} of {baseline.name} ({theirs:.4g}) yet; the best is "
-        f"{value:.4g}, by trial {best.number}."
-    )
-
-
-def _no_front(study: Study) -> str:
-    done = [trial for trial in study.trials if trial.done]
-    if not done:
-        return "No trial has succeeded; see the reasons in the report."
-    for name, most in study.rules.limits.items():
-        least = min(trial.values[name] for trial in done if name in trial.values)
-        if least > most:
-            return (
-                f"No trial keeps {name} at most {most:g}; the least found is {least:.4g}. Raise "
-                "the limit, or search a space of smaller models."
-            )
-    return "No trial has reached the last stage yet; give the search a larger budget."
 
 
 def with_baseline(
@@ -327,11 +272,13 @@ def _against(target: Target, arch: Architecture) -> Target:
     return target if target.reference is not None else target.replace(reference=notation(arch))
 
 
-def _agree(plan: Plan, study: Study) -> None:
+def _agree(plan: Plan, space: TreeSpace, study: Study) -> None:
     """A folder is continued by the same plan only; budgets and workers may differ."""
     free = {"seconds", "trials", "workers"}
-    ours, theirs = plan.to_data(), plan_of(study).to_data()
-    different = sorted(k for k in ours if k not in free and _plain(ours[k]) != _plain(theirs[k]))
+    ours, theirs = (_plain(made.to_data()) for made in (plan, plan_of(study)))
+    different = sorted(k for k in ours if k not in free and ours[k] != theirs[k])
+    if not different and _plain(space.to_data()) != study.meta["space"]:
+        different, ours["space"], theirs["space"] = ["space"], "what is there now", "another one"
     if different:
         name = different[0]
         raise InputError(
@@ -341,5 +288,7 @@ def _agree(plan: Plan, study: Study) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    """The same as the record keeps it: lists for tuples, and no name of a home folder."""
+    found: dict[str, Any] = json.loads(discreet(json.dumps(data)))
+    return found

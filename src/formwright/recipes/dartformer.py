@@ -7,7 +7,8 @@ nine mechanisms                                  ops.attention, arch.mechanism
 mean of blocks with equal, fixed gates           supernet, strategy.gradient.uniform
 worth of a block: accuracy lost when masked      recipes.masking
 drop the worst, train on, again (alg. 2, 3)      recipes.blocks
-random subset of blocks per batch (app. B)       strategy.gradient.uniform, ``subset``
+random subset of blocks per batch (app. B)       strategy.gradient.uniform, ``subset``; blocks are
+                                                 also computed again, not kept: ``checkpoint``
 the supernets and the models they stand for      recipes.dartformer_spaces
 full-depth models trained from new weights       recipes.oneshot
 
@@ -17,8 +18,10 @@ Variants: ``best`` finds the best single mechanism (algorithm 1), ``prune`` a mi
 Differs from the paper: worth is measured on paired answers with an error bar, and a choice within
 noise is said to be one; masking renormalises the other gates (the paper does not say); validation
 data are never test data (in the paper those of text are); all nine homogeneous models and random
-members are trained beside what was found. Steps after each removal, and blocks per batch, are not
-published: 3 % of the first training, and three of nine.
+members are trained beside what was found, once each and not three times; the weights at the end of
+a training are judged, not those that were best on validation data. Steps after each removal, and
+blocks per batch, are not published: 3 % of the first training, and three of nine. On other tasks
+the paper's preset takes the sizes and the training of the paper's task that is most like it.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +43,17 @@ from formwright.recipes.blocks import (
     run_stages,
 )
 from formwright.recipes.conduct import Say, concluded, one_thread
-from formwright.recipes.dartformer_spaces import BLOCKS, TINY, Encoders, all_heads
+from formwright.recipes.dartformer_spaces import (
+    AFTER,
+    BLOCKS,
+    TINY,
+    Encoders,
+    PaperTask,
+    all_heads,
+    paper_task,
+    schedule,
+)
+from formwright.recipes.masking import check_answers
 from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, compared, verdict
 from formwright.recipes.statistics import spearman
 from formwright.space import Decisions, TreeSpace
@@ -59,6 +72,7 @@ NAMES: dict[str, str] = {
     "oneshot": "dartformer-oneshot",
 }
 ONE_SHOT = 4  # mechanisms of the even mix
+TRIES = 100  # draws for each random mix, after which there are not so many
 Candidates = list[tuple[str, Decisions]]
 
 
@@ -75,9 +89,12 @@ class Dartformer(OneShot):
         after: Steps after each removal.
         subset: Blocks of a layer that a batch runs through; None runs all.
         training: Of the full-depth models.
-        random: Random members beside them.
+        random: Random members beside them; mixes may be fewer where there are not so many.
         target: Where their latency is measured; None counts FLOPs.
         renormalise: Whether the others share what a masked block had.
+        checkpoint: Compute blocks of the supernet again in the backward pass in place of keeping
+            what they computed: less memory, about a third more time, the same numbers.
+        published: The paper's task whose sizes and training these are; None where they are others.
     """
 
     name: str
@@ -91,6 +108,8 @@ class Dartformer(OneShot):
     random: int = 4
     target: Target | None = None
     renormalise: bool = True
+    checkpoint: bool = False
+    published: PaperTask | None = None
     seed: int = 0
 
     @property
@@ -130,9 +149,25 @@ class Dartformer(OneShot):
         return spaces.get(self.variant, self.encoders.block_space)()
 
     def for_task(self, task: str) -> "Dartformer":
-        """The same on another task."""
-        frame = known_task(task).frame
-        return replace(self, task=task, encoders=replace(self.encoders, frame=frame))
+        """The same on another task; what is published follows the kind of task."""
+        found = known_task(task)
+        made, kind = self, paper_task(found)
+        if self.published not in (None, kind):
+            numbers = schedule(kind, found.frame.length)
+            made = replace(
+                self,
+                encoders=Encoders.published(kind),
+                search=self.search.replace(**numbers),
+                training=self.training.replace(**numbers),
+                after=AFTER[kind],
+                published=kind,
+            )
+        return replace(made, task=task, encoders=made.encoders.for_frame(found.frame))
+
+    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
+        """Open its study, or create it, if the task has answers that are right or wrong."""
+        check_answers(known_task(self.task))
+        return super().begin(folder, command=command, say=say)
 
     def conduct(
         self,
@@ -176,6 +211,7 @@ class Dartformer(OneShot):
             seed=self.seed,
             dropout=self.search.dropout,
             attention_dropout=self.search.attention_dropout,
+            checkpoint=self.checkpoint,
         )
         words = dict.fromkeys(supernet.slots, self._words())
         looks = self.rule.looks({name: tuple(range(len(row))) for name, row in words.items()})
@@ -233,10 +269,12 @@ class Dartformer(OneShot):
         rng, heads = Random(f"{self.seed} mixes"), self.encoders.heads
         pool = [kind for kind in self.encoders.kinds for _ in range(heads)]
         drawn: Candidates = []
-        while len(drawn) < self.random:
+        for _ in range(TRIES * self.random):
             decisions = self.encoders.mix(rng.sample(pool, heads))
             if decisions not in [known for _, known in rows + drawn]:
                 drawn.append(("random", decisions))
+            if len(drawn) == self.random:
+                break
         return drawn
 
     def _words(self) -> tuple[str, ...]:
@@ -287,22 +325,21 @@ class Dartformer(OneShot):
 def paper(variant: str = "best") -> Dartformer:
     """ListOps of the Long Range Arena with the published numbers."""
     name = _name(variant)
-    encoders = Encoders.published("listops")
-    # batches of 32 lists, 1,064 tokens on average; a peak of 0.05 / sqrt(1000)
     training = TrainConfig(
-        steps=10_000, batch_tokens=32 * 1064, lr=0.05 / 1000**0.5, schedule="inverse_sqrt",
-        warmup=1000, weight_decay=0.1, betas=(0.9, 0.98), clip=0, dropout=0.1,
-        attention_dropout=0.1, evaluate_every=200,
+        **schedule("listops"), schedule="inverse_sqrt", weight_decay=0.1, betas=(0.9, 0.98),
+        clip=0, dropout=0.1, attention_dropout=0.1,
     )  # fmt: skip
     return Dartformer(
         name=f"{name}-paper",
         variant=variant,  # type: ignore[arg-type]  # seen to be one by _name
-        encoders=encoders,
+        encoders=Encoders.published("listops"),
         task="listops?pool=cls",
         search=training,
-        after=300,
+        after=AFTER["listops"],
         subset=3 if variant == "layers" else None,
         training=training,
+        checkpoint=variant == "layers",  # would keep some 20 GB, the one-layer supernets half of it
+        published="listops",
     )
 
 
@@ -315,7 +352,7 @@ def small(variant: str = "best") -> Dartformer:
         blocks=all_heads(TINY, 4 if variant == "oneshot" else 2),
         inner=64,
         layers=2,
-    )
+    ).for_frame(known_task(task).frame)
     search = TrainConfig(
         steps=1200, batch_tokens=512, lr=2e-3, warmup=100, weight_decay=0.01, clip=1.0,
         schedule="cosine" if variant in ("best", "oneshot") else "inverse_sqrt",
@@ -328,6 +365,8 @@ def small(variant: str = "best") -> Dartformer:
         search=search,
         after=60,
         training=search.replace(steps=600, schedule="cosine"),
+        checkpoint=False,
+        published=None,
     )
 
 

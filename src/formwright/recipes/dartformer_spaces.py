@@ -7,13 +7,25 @@ heads       one layer, the mean of nine times as many single-head blocks (algori
 layers      full depth, nine blocks in each layer (algorithm 3)
 layer_wise  full-depth models with one mechanism per layer, homogeneous ones among them
 mixed       full-depth models whose layers are all the same mean of mechanisms
+
+Sizes and training of the paper go by its three tasks; ``paper_task`` says which is most like one.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from formwright.arch import Architecture, Attention, Encoder, FeedForward, Frame, Parallel, Residual
+from formwright.arch import (
+    Architecture,
+    Attention,
+    Classify,
+    Encoder,
+    FeedForward,
+    Frame,
+    Match,
+    Parallel,
+    Residual,
+)
 from formwright.arch.mechanism import (
     BigBird,
     LinearTransformer,
@@ -29,7 +41,18 @@ from formwright.arch.mechanism import (
 )
 from formwright.space import Decisions, OneOf, SomeOf, TreeSpace
 from formwright.space.choice import stack_of
+from formwright.tasks.base import Task
+from formwright.tasks.listops import ListOps
 from formwright.zoo import dartformer as published
+
+PaperTask = Literal["listops", "text", "matching"]
+# Steps of a training, and of its warm-up; the steps after each removal are 3 % of it.
+STEPS: Mapping[PaperTask, tuple[int, int]] = {
+    "listops": (10_000, 1000),
+    "text": (30_000, 8000),
+    "matching": (10_000, 8000),
+}
+AFTER: Mapping[PaperTask, int] = {task: steps * 3 // 100 for task, (steps, _) in STEPS.items()}
 
 # Algorithm 3 takes away one block per layer at a time; the decisions are called after the layers.
 BLOCKS, HEADS, LAYER = "blocks", "heads", "layer"
@@ -60,6 +83,28 @@ def all_heads(kinds: Mapping[str, Mechanism], heads: int) -> tuple[tuple[str, At
     return tuple(found)
 
 
+def paper_task(task: Task) -> PaperTask:
+    """The task of the paper that is most like one of ours: what is no list and no pair is text."""
+    if isinstance(task.frame.head, Match):
+        return "matching"
+    return "listops" if isinstance(task, ListOps) else "text"
+
+
+def schedule(task: PaperTask, length: int = 0) -> dict[str, Any]:
+    """What a training of the paper differs in from one task to another, for texts of a length.
+
+    Batches are of 32 lists, which have 1,064 tokens on average, or 32 texts, or 32 pairs.
+    """
+    steps, warmup = STEPS[task]
+    tokens = {"listops": 1064, "text": length, "matching": 2 * length}[task]
+    return {
+        "steps": steps,
+        "warmup": warmup,
+        "lr": 0.05 / warmup**0.5,
+        "batch_tokens": 32 * tokens,
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Encoders:
     """What all members have in common.
@@ -79,8 +124,8 @@ class Encoders:
     layers: int
 
     @classmethod
-    def published(cls, task: str) -> "Encoders":
-        """The sizes of the paper for ``listops``, ``text`` or ``matching``."""
+    def published(cls, task: PaperTask) -> "Encoders":
+        """The sizes of the paper for one of its tasks."""
         setting = published.TASKS[task]
         blocks = tuple(
             (name, published.attention(task, name, setting.heads)) for name in published.MECHANISMS
@@ -94,6 +139,18 @@ class Encoders:
             inner=setting.inner,
             layers=setting.layers,
         )
+
+    def for_frame(self, frame: Frame) -> "Encoders":
+        """The same for a task, its head with hidden layers in the proportions of the paper.
+
+        The vector that is read stays the one that the task names, such as ``pool=cls``.
+        """
+        head = frame.head
+        if isinstance(head, Classify):
+            head = head.replace(hidden=(self.inner,))
+        elif isinstance(head, Match):
+            head = head.replace(hidden=(self.inner, self.inner // 2))
+        return replace(self, frame=frame.replace(head=head))
 
     @property
     def kinds(self) -> tuple[str, ...]:

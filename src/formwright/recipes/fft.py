@@ -6,7 +6,7 @@ What the paper does                             where it lives here
 feed-forward, heads, query-key and value        recipes.fft_space, supernet.masks
 channels as sums of parts; connectors
 LayerNorm with or without its mean              arch.layer.LayerNorm
-time of each kind of component                  cost.components, profile() below
+time of each kind of component                  cost.components, recipes.fft_profile
 DO: real gates with an L1 price                 strategy.gradient.real
 SDO: coins with learned odds                    strategy.gradient.bernoulli
 lambda raised up to the accepted loss           recipes.fft_search.sweep
@@ -15,11 +15,15 @@ the network without what was dropped            recipes.fft_weights
 
 Differs from the paper: the search begins at the trained baseline (``init``), which may itself begin
 at a BERT that the user has (recipes.fft_start), and what it finds is trained on for a few steps
-with the weights it inherits. The price of a
-component is the share of the whole's time that is saved when it alone goes, so that lambda is in
-units of loss per share of time; the paper does not say its unit. Gates of the deterministic search
-learn from one batch in several, and coins are thrown once for each part of a batch, which makes
-a step of the search about as fast as one of plain training. Random networks of the same predicted
+with the weights it inherits. A price at which a training diverges counts as one that loses too
+much. The price of a component is the share of the whole's time that is saved when it alone goes,
+so that lambda is in units of loss per share of time; the paper does not say its unit. The price of
+a head therefore holds its part of comparing queries with keys and of mixing values, which goes with
+it, although slices of those have prices too: all prices together exceed the whole's time, where
+costs that add up would leave those parts out of the head's. Then a head would be worth less than
+what is saved when it alone goes. Predicted times do add up. Gates of the deterministic search
+learn from one batch in several, and coins are thrown once for each part of a batch, which makes a
+step of the search about as fast as one of plain training. Random networks of the same predicted
 time are trained beside what was found.
 """
 
@@ -38,19 +42,21 @@ from formwright.recipes.conduct import (
     Say,
     concluded,
     one_thread,
-    target_of,
     with_baseline,
 )
-from formwright.recipes.fft_search import Finding, InheritingJudge, Method, profile, sweep
+from formwright.recipes.fft_profile import profile
+from formwright.recipes.fft_search import Finding, InheritingJudge, Method, sweep
 from formwright.recipes.fft_space import Cut, predicted
 from formwright.recipes.fft_start import ContinuingJudge, cut_like, gentle
 from formwright.recipes.fft_words import compared
+from formwright.recipes.headline import target_of
 from formwright.recipes.oneshot import SUPERNET, OneShot, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.strategy.gradient import SearchConfig
 from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
 from formwright.train import TrainConfig
+from formwright.trial import Objective
 
 _DRAWS = 400  # random members among which those of equal cost are picked
 
@@ -186,6 +192,7 @@ class Fft(OneShot):
                 found = sweep(recipe, study, outcome, times, stop=asked, say=say)
         if times is None or found is None:
             return "stopped"
+        found = different(found, study.objectives[0], say)
         candidates = [(finding.method, finding.decisions) for finding in found]
         candidates += equals(recipe, times, found)
         return oneshot.verdict(
@@ -198,6 +205,18 @@ class Fft(OneShot):
             on_event=on_event,
             say=say,
         )
+
+
+def different(found: list[Finding], metric: Objective, say: Say) -> list[Finding]:
+    """One finding for each member: where two searches agree, that of the better weights."""
+    kept: list[Finding] = []
+    for finding in sorted(found, key=lambda f: metric.sign * f.scores[metric.name]):
+        same = next((k for k in kept if k.decisions == finding.decisions), None)
+        if same is not None:
+            say(f"{same.method} and {finding.method} found the same member")
+            continue
+        kept.append(finding)
+    return [finding for finding in found if finding in kept]
 
 
 def equals(

@@ -16,11 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from formwright.arch import Architecture
-from formwright.arch.counting import count
-from formwright.arch.frame import Frame
-from formwright.cost import Meter, Target
-from formwright.cost.components import component_times
+from formwright.cost import Target
 from formwright.errors import InputError
 from formwright.estimate import Estimator, Together
 from formwright.estimate.base import Work
@@ -28,12 +24,14 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import Model, load_model, save_model
 from formwright.recipes.conduct import Say, Stop
-from formwright.recipes.fft_space import Cut, Kept, prices
+from formwright.recipes.fft_profile import Stopped
+from formwright.recipes.fft_space import prices
 from formwright.recipes.fft_weights import cut_into, hardened, kept_parts, merged
 from formwright.recipes.oneshot import SUPERNET, Judge
 from formwright.space import Decisions
 from formwright.strategy.gradient import (
     BernoulliPolicy,
+    Diverged,
     GatePolicy,
     RealPolicy,
     SearchConfig,
@@ -109,6 +107,7 @@ class Finding:
         scores: On the validation split, with inherited weights.
         steps: Of the search and after it.
         folder: Where its files are, from the study's folder on.
+        fault: Why nothing came of it, where a training diverged.
     """
 
     method: str
@@ -117,88 +116,7 @@ class Finding:
     scores: dict[str, float]
     steps: int
     folder: str
-
-
-# --- what components cost -----------------------------------------------------------------
-
-
-def profile(recipe: "Fft", folder: Path, *, stop: Stop, say: Say) -> dict[str, float] | None:
-    """Shares of the time of the whole, measured once; None when told to stop."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "profile.json"
-    known: dict[str, dict[str, float]] = {}
-    if path.exists():
-        known = json.loads(path.read_text(encoding="utf-8"))
-    target, frame = recipe.target, known_task(recipe.task).frame
-    lengths = recipe.lengths or ((target.length,) if target is not None else (frame.length,))
-    for length in lengths:
-        if str(length) in known:
-            continue
-        say(f"timing the components of the whole network at length {length}")
-        measure = counted(length) if target is None else timed(target, length, recipe.seconds)
-        try:
-            known[str(length)] = shares_of_time(recipe.cut, frame, _heeding(measure, stop))
-        except _Stopped:
-            return None
-        write_atomically(path, json.dumps(known, indent=1).encode())
-    rows = [known[str(length)] for length in lengths]
-    times = {name: max(row[name] for row in rows) for name in rows[0]}
-    costs = prices(recipe.cut, times)
-    write_atomically(folder / "prices.json", json.dumps(costs, indent=1).encode())
-    return times
-
-
-class _Stopped(Exception):  # not an error: somebody asked for it
-    pass
-
-
-def _heeding(
-    measure: Callable[[Architecture], float], stop: Stop
-) -> Callable[[Architecture], float]:
-    """The same, but not begun when it is time to stop."""
-
-    def heeded(arch: Architecture) -> float:
-        if stop():
-            raise _Stopped
-        return measure(arch)
-
-    return heeded
-
-
-def timed(target: Target, length: int, seconds: float) -> Callable[[Architecture], float]:
-    """Times on a target, as ratios to its reference."""
-    meter = Meter(target.replace(length=length))
-    return lambda arch: float(meter.measure(arch, seconds=seconds, precision=0.01).ratio)
-
-
-def counted(length: int) -> Callable[[Architecture], float]:
-    """FLOPs in place of times."""
-    return lambda arch: float(count(arch, length=length).flops)
-
-
-def shares_of_time(
-    cut: Cut, frame: Frame, measure: Callable[[Architecture], float]
-) -> dict[str, float]:
-    """The shares of ``cost.components``, and what one vertical connection takes."""
-    found = component_times(cut.baseline(frame), measure)
-    space, kept = cut.members(frame), cut.everything()[0]
-    beside = measure(space.resolve(cut.member([kept] * cut.layers)))
-    ones = {
-        "close_head": (
-            Kept((1,) * cut.head_parts, kept.key, kept.value, kept.inner),
-            cut.head_parts,
-        ),
-        "close_slice": (
-            Kept(kept.heads, kept.key, kept.value, (1,) * cut.inner_parts),
-            cut.inner_parts,
-        ),
-    }
-    closes = {}
-    for name, (layer, parts) in ones.items():
-        stacked = measure(space.resolve(cut.member([layer] * cut.layers))) if parts > 1 else beside
-        number = cut.layers * max(1, parts - 1)
-        closes[name] = max(0.0, stacked - beside) / found.whole / number
-    return {**found.shares, **closes}
+    fault: str = ""
 
 
 # --- the search ---------------------------------------------------------------------------
@@ -215,18 +133,29 @@ def sweep(
 ) -> list[Finding] | None:
     """For each method, the highest price at which the loss is accepted; None when told to stop.
 
-    Where even the lowest price loses more, what it leads to is what the method found.
+    Where even the lowest price loses more, what it leads to is what the method found. A method
+    whose every training diverged found nothing.
     """
     assert outcome.baseline is not None
     metric = study.objectives[0]
     bar = metric.sign * outcome.baseline.values[metric.name] + recipe.accept
     chosen: list[Finding] = []
+    fault = ""
     for method in recipe.methods:
         found = _dearest(recipe, study, method, bar, times, stop=stop, say=say)
         if found is None:
             return None
+        fault = found.fault
+        if fault:
+            say(f"{method.kind} found nothing: its trainings diverged at every price")
+            continue
         chosen.append(found)
         _show(study.folder, found)
+    if not chosen:
+        raise InputError(
+            f"Nothing was found, at any price: {fault}. Lower the rate of the search "
+            f"(lr={recipe.search.lr:g}) or of what follows it (lr={recipe.settling.lr:g})."
+        )
     return chosen
 
 
@@ -246,8 +175,11 @@ def _dearest(
     def accepted(price: float) -> bool:
         found = search_at(recipe, study.folder, method, price, times, stop)
         if found is None:
-            raise _Stopped
+            raise Stopped
         tried[price] = found
+        if found.fault:
+            say(f"{method.kind} at price {price:g}: {found.fault}, refused")
+            return False
         worth = found.scores[metric.name]
         good = metric.sign * worth <= bar
         say(
@@ -258,11 +190,14 @@ def _dearest(
 
     try:
         price = highest_accepted(method.prices, method.refine, accepted)
-    except _Stopped:
+    except Stopped:
         return None
     if price == method.prices[-1]:
         say(f"even the highest price of {method.kind} was accepted: there may be more to find")
-    return tried[min(tried) if price is None else price]
+    if price is None:  # the least that was lost, of what can be used
+        tried = {p: f for p, f in tried.items() if not f.fault} or tried
+        price = min(tried)
+    return tried[price]
 
 
 def highest_accepted(
@@ -307,18 +242,28 @@ def search_at(
     config = recipe.search.replace(seed=recipe.seed)
     supernet = started(recipe, root, config)
     policy = method.policy(supernet, prices(cut, times), price)
-    result = search_supernet(
-        supernet, policy, task, config, method.choices, out=folder, stop=lambda search: stop()
-    )
+    try:
+        result = search_supernet(
+            supernet, policy, task, config, method.choices, out=folder, stop=lambda search: stop()
+        )
+    except Diverged as ended:
+        fault = f"its training diverged ({ended.result.reason})"
+        found = Finding(method.kind, price, {}, {}, ended.result.steps, place, fault)
+        return _kept(found, folder)
     if result.state == "stopped":
         return None
     gates = hardened(policy.best_gates(), cut)
     decisions = cut.member(kept_parts(gates, cut))
-    scores = _settled(recipe, merged(supernet, gates, cut), folder / "settled", stop)
-    if scores is None:
+    settled = _settled(recipe, merged(supernet, gates, cut), folder / "settled", stop)
+    if settled is None:
         return None
+    scores, fault = settled
     steps = result.steps + (recipe.settling.steps or 0)
-    found = Finding(method.kind, price, decisions, scores, steps, place)
+    return _kept(Finding(method.kind, price, decisions, scores, steps, place, fault), folder)
+
+
+def _kept(found: Finding, folder: Path) -> Finding:
+    """Written down, so that it is not searched for again."""
     write_atomically(folder / _FOUND, json.dumps(asdict(found), indent=1).encode())
     for spent in (*folder.glob("checkpoint-*"), *folder.glob("settled/checkpoint-*")):
         shutil.rmtree(spent, ignore_errors=True)
@@ -343,15 +288,18 @@ def baseline_model(root: Path) -> Path:
     return root / "baseline" / "run" / _MODEL
 
 
-def _settled(recipe: "Fft", model: Model, out: Path, stop: Stop) -> dict[str, float] | None:
-    """Train on for a little, and score; None when told to stop."""
+def _settled(
+    recipe: "Fft", model: Model, out: Path, stop: Stop
+) -> tuple[dict[str, float], str] | None:
+    """Train on for a little, and score; what went wrong, if it did. None when told to stop."""
     config = recipe.settling.replace(seed=recipe.seed)
     _, result = train(model, known_task(recipe.task), config, out=out, stop=stop)
     if result.state == "interrupted":
         return None
+    fault = ""
     if result.state == "diverged":
-        raise InputError(f"What was found cannot be trained on: {result.reason}; lower the rate.")
-    return dict(result.scores)
+        fault = f"what it found cannot be trained on ({result.reason})"
+    return dict(result.scores), fault
 
 
 def _show(root: Path, found: Finding) -> None:
@@ -359,7 +307,10 @@ def _show(root: Path, found: Finding) -> None:
     folder = root / SUPERNET
     write_atomically(folder / found.method / _FOUND, json.dumps(asdict(found), indent=1).encode())
     for name in _SHOWN:
-        shutil.copyfile(root / found.folder / name, folder / name)
+        if (root / found.folder / name).exists():
+            shutil.copyfile(root / found.folder / name, folder / name)
+        else:  # nor that of another method
+            (folder / name).unlink(missing_ok=True)
 
 
 def found_by(root: Path, method: str) -> Finding | None:

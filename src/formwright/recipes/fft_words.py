@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formwright.cost import compare
-from formwright.recipes.conduct import champion
 from formwright.recipes.fft_search import Finding
+from formwright.recipes.headline import champion
 from formwright.study import Study
 from formwright.study.outcome import Outcome
 from formwright.trial import Trial

@@ -30,7 +30,7 @@ from formwright.arch.style import style
 from formwright.cost import Target, calibrate
 from formwright.cost.profiling import plan_for, profile_space, with_reference
 from formwright.errors import InputError
-from formwright.estimate import Candidate, Training
+from formwright.estimate import Candidate, Diverged, Training
 from formwright.estimate.training import known_task
 from formwright.execute import search
 from formwright.files import write_atomically
@@ -40,9 +40,9 @@ from formwright.recipes.conduct import (
     Stop,
     concluded,
     one_thread,
-    reopened,
     until_stopped,
 )
+from formwright.recipes.record import numbers_of, reopened
 from formwright.recipes.statistics import spearman
 from formwright.space import TreeSpace, named_space
 from formwright.space.lts import lts_space
@@ -117,7 +117,7 @@ class Lts:
 
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with the clock calibrated."""
-        study = reopened(self.name, self.seed, folder, task=self.task)
+        study = reopened(self, folder, task=self.task)
         if study is not None:
             return study
         say("calibrating the clock on this machine")
@@ -135,17 +135,24 @@ class Lts:
         """Profile the target, search, measure the front, pick, train. Calling it again goes on."""
         if concluded(study):
             return "exhausted"
+        return until_stopped(lambda: self._stages(study, stop, on_event, say), stop)
+
+    def _stages(
+        self, study: Study, stop: Stop | None, on_event: OnEvent | None, say: Say
+    ) -> Ending:
         target, path = Target(**study.meta["target"]), study.folder / "profile.json"
         say(f"measuring {self.samples} members to fit the latency predictor")
         plan = plan_for(self.space, target, samples=self.samples, check=_held(self), table=False)
-        profile_space(self.space, target, path, plan=plan, seconds=self.seconds)
+        profile_space(
+            self.space, target, path, plan=plan, seconds=self.seconds, on_event=_ending(stop)
+        )
         evaluate = Candidate(str(path), target, self.seconds)
         say(f"searching {self.candidates:,} candidates, then measuring the front")
         ending = search(study, evaluate, stop=stop, on_event=on_event)
         if ending == "stopped":
             return ending
         with one_thread():
-            return until_stopped(lambda: _conclude(self, study, evaluate, stop, say), stop)
+            return _conclude(self, study, evaluate, stop, say)
 
 
 def paper(backbone: str = "gpt2") -> Lts:
@@ -237,25 +244,38 @@ def picked(front: Sequence[Trial], baseline: Mapping[str, float]) -> list[Trial]
 
 
 def prove(
-    recipe: Lts, study: Study, chosen: Sequence[Trial], stop: Stop | None = None
+    recipe: Lts,
+    study: Study,
+    chosen: Sequence[Trial],
+    stop: Stop | None = None,
+    say: Say = lambda text: None,
 ) -> dict[str, Any]:
-    """Train what was picked, spread over the front, and rank it by proxy and by result."""
+    """Train what was picked, spread over the front, and rank it by proxy and by result.
+
+    A model whose training diverges is told beside the others, with the reason, and not ranked.
+    """
     if recipe.task is None or not chosen:
         return {}
     step = max(1, -(-len(chosen) // recipe.trained))
     spread = sorted(chosen, key=lambda t: t.values["decoder_params"])[::step]
     training = Training(recipe.task, recipe.training)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    failed: list[dict[str, Any]] = []
     for trial in spread:
         arch = study.space.resolve(trial.decisions)
         place = study.trial_folder(trial.number)
         job = Heeding(replace(trial, rung=0), arch, place, None, recipe.seed, stop)
-        loss = training(job)["loss"]
+        try:
+            loss = training(job)["loss"]
+        except Diverged as error:
+            failed.append({"trial": trial.number, "reason": str(error)})
+            say(f"trial {trial.number} is not ranked: {error}")
+            continue
         rows.append({"trial": trial.number, "loss": loss, **dict(trial.values)})
     proxies = [row["decoder_params"] for row in rows]
     losses = [-row["loss"] for row in rows]
     found = spearman(proxies, losses) if len(rows) > 2 else None
-    return {"models": rows, "spearman": found}
+    return {"models": rows, "failed": failed, "spearman": found}
 
 
 def _conclude(
@@ -268,23 +288,48 @@ def _conclude(
     front = study.front
     chosen = picked(front, values)
     say(f"{len(front)} members on the measured front, {len(chosen)} picked")
-    proof = prove(recipe, study, chosen, stop)
+    proof = prove(recipe, study, chosen, stop, say)
     write_atomically(study.folder / "proof.json", json.dumps(proof, indent=1).encode())
+    base = Baseline(name, notation(arch), arch_id(arch), values)
+    write_outcome(study.folder, _told(front, base, proof))
+    return "exhausted"
+
+
+def _told(front: Sequence[Trial], base: Baseline, proof: Mapping[str, Any]) -> Outcome:
+    """The result in words: the fastest with the baseline's parameters, and what the proof says."""
+    values = base.values
     best = [t for t in front if t.values["decoder_params"] >= values["decoder_params"]]
     fastest = min(best, key=lambda t: t.values["latency"], default=None)
-    headline, facts = f"{len(front)} architectures are on the measured front.", {}
+    words = f"{len(front)} architectures are on the measured front"
+    facts: dict[str, float] = {}
     if fastest is not None:
         times = values["latency"] / fastest.values["latency"]
         smaller = values["memory"] / fastest.values["memory"]
         facts = {"speedup": times, "memory_saved": smaller}
-        headline = (
+        words = (
             f"Trial {fastest.number} takes {1 / times:.2f} times the latency and "
-            f"{1 / smaller:.2f} times the memory of {name}, with as many decoder parameters."
+            f"{1 / smaller:.2f} times the memory of {base.name}, with as many decoder parameters"
         )
-    base = Baseline(name, notation(arch), arch_id(arch), values)
+    ranked, failed = len(proof.get("models", ())), len(proof.get("failed", ()))
+    if proof.get("spearman") is not None:
+        facts["spearman"] = proof["spearman"]
+        words += (
+            f"; the proxy ranks the {ranked} trained models with Spearman {proof['spearman']:.2f}"
+        )
+    if failed:
+        words += f"; training of {failed} of {ranked + failed} diverged"
     number = fastest.number if fastest is not None else None
-    write_outcome(study.folder, Outcome(base, headline, number, facts))
-    return "exhausted"
+    return Outcome(base, f"{words}.", number, facts)
+
+
+def _ending(stop: Stop | None) -> Callable[[dict[str, Any]], None]:
+    """Listens to measurements and ends them, after the one in hand, when asked to stop."""
+
+    def heed(event: dict[str, Any]) -> None:
+        if stop is not None and stop():
+            raise KeyboardInterrupt
+
+    return heed
 
 
 def _create(recipe: Lts, folder: Path, target: Target, command: str) -> Study:
@@ -307,6 +352,7 @@ def _create(recipe: Lts, folder: Path, target: Target, command: str) -> Study:
         recipe=recipe.name,
         task=recipe.task,
         command=command,
+        numbers=numbers_of(recipe),
     )
 
 

@@ -83,13 +83,18 @@ class Scores:
         return difference(self.without[second], self.without[first])
 
 
-def rightness(task: Task, model: Model, batch: Batch) -> Rightness:
-    """Which answers to a batch are right: one number per example."""
+def check_answers(task: Task) -> None:
+    """Refuse a task whose answers are neither right nor wrong, before anything is trained."""
     if task.metric not in ("accuracy", "macro_f1", "f1", "matthews"):
         raise InputError(
             f"Blocks are scored by right and wrong answers; {task.name} is measured by "
             f"{task.metric}. Choose a task with classes or tags."
         )
+
+
+def rightness(task: Task, model: Model, batch: Batch) -> Rightness:
+    """Which answers to a batch are right: one number per example."""
+    check_answers(task)
     found: Any = task.predictions(model, batch)
     wanted: Tensor = batch.targets
     if wanted.dim() == 1:

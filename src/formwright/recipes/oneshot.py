@@ -21,15 +21,13 @@ from formwright.execute import executor_for
 from formwright.recipes.conduct import (
     Say,
     Stop,
-    conclude,
     one_thread,
-    paired,
-    reopened,
     stoppable,
-    target_of,
     until_stopped,
     with_baseline,
 )
+from formwright.recipes.headline import conclude, paired, target_of
+from formwright.recipes.record import numbers_of, reopened
 from formwright.space import Decisions, TreeSpace
 from formwright.study import Ending, Rules, Study, run
 from formwright.study.loop import OnEvent
@@ -88,6 +86,7 @@ class OneShot(ABC):
 
     name: str  # with the preset, ``par-xl-small``: what ``resume`` finds the recipe by
     seed: int
+    target: Target | None
 
     @property
     @abstractmethod
@@ -111,7 +110,7 @@ class OneShot(ABC):
     def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
         """Open its study, or create it with its clock calibrated."""
         judge = self.judge(folder)
-        study = reopened(self.name, self.seed, folder, task=judge.task, **self.remembered)
+        study = reopened(self, folder, task=judge.task, **self.remembered)
         if study is not None:
             return study
         name, arch = self.baseline
@@ -132,6 +131,7 @@ class OneShot(ABC):
             recipe=self.name,
             task=judge.task,
             command=command,
+            numbers=numbers_of(self),
             **self.remembered,
         )
         write_outcome(folder, Outcome(Baseline(name, notation(arch), arch_id(arch), {})))

@@ -37,7 +37,8 @@ from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import oneshot
-from formwright.recipes.conduct import Say, concluded, one_thread, target_of
+from formwright.recipes.conduct import Say, concluded, one_thread
+from formwright.recipes.headline import target_of
 from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, at_length_of
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from formwright.arch import Architecture, parse
 from formwright.arch.architecture import Decoder, Encoder
-from formwright.cost import Target, load_target, read_target
+from formwright.cost import Target, read_target
 from formwright.errors import FormatError, InputError
 from formwright.estimate import Counted, Estimator, Measured, Proxies, Together, Training, proxies
 from formwright.estimate.training import known_task
@@ -25,8 +25,8 @@ from formwright.train import TrainConfig
 from formwright.trial import Objective
 
 CostKind = Literal["latency", "flops", "params", "memory"]
-_COSTS = ("latency", "flops", "params", "memory", "decoder_params")
-_RISING = ("latency_ratio", "seconds")  # further values that are better small
+_COSTS = ("latency", "flops", "params", "memory")
+_DEAR = (*_COSTS, "decoder_params", "latency_ratio", "seconds")  # no quality when made small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,9 @@ class Plan:
     estimator: str = "train"  # or the name of a proxy
     minimise: tuple[str, ...] = ()
     maximise: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  # of what is made small or large; quality first when not given
     cost: CostKind = "latency"
-    target: str = ""  # short form or JSON file; one thread, batch 1, the task's length when empty
+    target: str = ""  # short form or JSON file; one thread, batch 1, the task's length if not said
     max_latency: float | None = None  # milliseconds
     max_params: float | None = None
     max_flops: float | None = None
@@ -65,6 +66,11 @@ class Plan:
                 f"workers={self.workers}, steps={self.steps}, rungs={self.rungs}, eta={self.eta} "
                 "cannot be used; give at least 1, 1, 1 and 2."
             )
+        if any(limit is not None and limit <= 0 for limit in (self.trials, self.seconds)):
+            raise InputError(
+                f"trials={self.trials} and seconds={self.seconds} leave nothing to do; give at "
+                "least one trial, or a time above 0."
+            )
         if self.estimator != "train" and self.estimator not in proxies():
             raise InputError(
                 f"No estimator is called {self.estimator!r}; use train or one of "
@@ -73,6 +79,14 @@ class Plan:
         if self.cost not in _COSTS:
             raise InputError(
                 f"cost={self.cost!r} is unknown; use latency, flops, params or memory."
+            )
+        if self.strategy == "given":
+            raise InputError("The strategy 'given' needs members to try; use it in Python.")
+        names = [*self.minimise, *self.maximise] or [self.estimator, self.cost]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(
+                f"{twice[0]} would be an objective twice; make it small or large, and choose "
+                "another value beside it."
             )
 
     def replace(self, **changes: Any) -> "Plan":
@@ -89,7 +103,7 @@ class Plan:
         known = {f.name for f in fields(cls)}
         if not isinstance(data, dict) or not set(data) <= known:
             raise FormatError("This study was not begun by a search that can be continued here.")
-        lists = {name: tuple(data.get(name, ())) for name in ("minimise", "maximise")}
+        lists = {name: tuple(data.get(name, ())) for name in ("minimise", "maximise", "order")}
         return cls(**{**data, **lists})
 
     # --- the parts it names -------------------------------------------------------------
@@ -122,12 +136,14 @@ class Plan:
         return self.rungs - 1 if self.strategy_name in STAGED else 0
 
     def objectives(self) -> tuple[Objective, ...]:
-        """Quality first, cost second, unless named otherwise."""
-        named = [Objective(name, "min") for name in self.minimise]
-        named += [Objective(name, "max") for name in self.maximise]
-        if named:
-            return tuple(named)
-        return (self.quality(), Objective(self.cost, "min"))
+        """Quality first, cost second, unless ordered otherwise."""
+        named = [Objective(name, "max") for name in self.maximise]
+        named += [Objective(name, "min") for name in self.minimise]
+        if not named:
+            return (self.quality(), Objective(self.cost, "min"))
+        if self.order:
+            return tuple(sorted(named, key=lambda o: self.order.index(o.name)))
+        return tuple(sorted(named, key=is_cost))
 
     def quality(self) -> Objective:
         """What says how good an architecture is."""
@@ -142,7 +158,10 @@ class Plan:
 
     def make_space(self) -> TreeSpace:
         """The space, for this task."""
-        space = _space_for(self.space, known_task(self.task), self.width)
+        return self.limited(_space_for(self.space, known_task(self.task), self.width))
+
+    def limited(self, space: TreeSpace) -> TreeSpace:
+        """A space within the limits on what can be counted."""
         bounds = (("params", self.max_params), ("flops", self.max_flops))
         kept = [Limit(what, high=most) for what, most in bounds if most is not None]  # type: ignore[arg-type]
         return space.limited(*kept) if kept else space
@@ -163,10 +182,7 @@ class Plan:
 
     def make_target(self) -> Target:
         """Where latency is measured, before it is calibrated."""
-        if self.target.endswith(".json"):
-            return load_target(Path(self.target))
-        length = known_task(self.task).frame.length
-        return read_target(self.target) if self.target else Target(length=length)
+        return read_target(self.target, Target(length=known_task(self.task).frame.length))
 
     def train_config(self) -> TrainConfig:
         """The numbers of the first rung."""
@@ -195,18 +211,27 @@ class Plan:
         return Together(*parts)
 
 
+def is_cost(objective: Objective) -> bool:
+    """Whether it says what an architecture takes, not how good it is."""
+    return objective.direction == "min" and objective.name in _DEAR
+
+
 STAGED = ("staged", "asha", "halving")  # strategies that continue trials in stages
+
+
+def framed(space: TreeSpace, task: Task) -> TreeSpace:
+    """The same space with the frame of a task."""
+    declared = space.declared
+    if isinstance(declared, Architecture):
+        declared = declared.replace(frame=task.frame)
+    return TreeSpace(declared, space.constraints, space.name)
 
 
 @lru_cache(maxsize=8)
 def _space_for(name: str, task: Task, width: int) -> TreeSpace:
     """A named space, or one from a file, with the task's frame."""
     if name.endswith(".json"):
-        space = read_space(Path(name))
-        declared = space.declared
-        if isinstance(declared, Architecture):
-            declared = declared.replace(frame=task.frame)
-        return TreeSpace(declared, space.constraints, space.name)
+        return framed(read_space(Path(name).expanduser()), task)
     family = task.style(width)
     if name == "open":
         reach = (max(32, width // 64 * 32), max(64, width * 3 // 2 // 32 * 32), 32)

@@ -1,13 +1,15 @@
 """What a supernet left behind, read for the report: gates over time, stages of pruning, prices.
 
-The files are those of ``strategy.gradient.search`` and of the one-shot recipes. Whatever is missing
-or damaged is left out: a report must come out of a study that was cut off at any point.
+The files are those of ``strategy.gradient.search`` and of the one-shot recipes. Where several
+searches competed, each has a folder whose ``found.json`` names the method and the place of its
+files. Whatever is missing or damaged is left out: a report must come out of a study that was cut
+off at any point.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
@@ -106,11 +108,32 @@ class Trace:
         return said, letters if all(letters) and letters else (), single
 
 
+@dataclass(frozen=True)
+class Method:
+    """One of the searches of a study.
+
+    Args:
+        trace: What it left.
+        name: What trials that it found are noted by; empty where there was but one search.
+        price: What its options were multiplied with, where there was a choice of prices.
+    """
+
+    trace: Trace
+    name: str = ""
+    price: float | None = None
+
+
 def trace_of(material: Material) -> Trace:
     """What the supernet of a study left; empty where it had none."""
     if material.folder is None:
         return Trace()
     return _read(material.folder / FOLDER, _stamp(material.folder / FOLDER))
+
+
+def methods_of(material: Material) -> list[Method]:
+    """What each method left, as it says in its ``found.json``; one without a name otherwise."""
+    found = [] if material.folder is None else list(_methods(material.folder))
+    return found or [Method(trace_of(material))]
 
 
 def stem_of(name: str) -> str:
@@ -128,7 +151,34 @@ def place_of(name: str) -> str:
 # --- reading ----------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=2)
+def _methods(study: Path) -> Iterator[Method]:
+    prices = _rows(_json(study / FOLDER / "prices.json"))
+    for path in sorted((study / FOLDER).glob("*/found.json")):
+        data = _json(path)
+        if not isinstance(data, dict):
+            continue
+        name, place, price = (data.get(key, "") for key in ("method", "folder", "price"))
+        folder = _inside(study / FOLDER, study / place) if isinstance(place, str) else None
+        if not isinstance(name, str) or folder is None:
+            continue
+        trace = _read(folder, _stamp(folder))
+        yield Method(
+            replace(trace, prices=trace.prices or prices),
+            name,
+            float(price) if _is_number(price) else None,
+        )
+
+
+def _inside(whole: Path, part: Path) -> Path | None:
+    """A folder, if it lies in another; what a file names elsewhere is not read."""
+    try:
+        found = part.resolve()
+        return found if found.is_relative_to(whole.resolve()) else None
+    except (OSError, ValueError, RuntimeError):  # no name of a file, or links in a circle
+        return None
+
+
+@lru_cache(maxsize=8)
 def _read(folder: Path, stamp: tuple[float, ...]) -> Trace:
     """Several sections ask; the files are read once as long as they are the same."""
     return Trace(

@@ -1,11 +1,11 @@
 """Spaces: sets of architectures, declared once as an architecture with choices left open."""
 
 from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span
-from formwright.space.constraint import Constraint, Where
+from formwright.space.constraint import Constraint, Unsatisfied, Where
 from formwright.space.limit import Limit
 from formwright.space.part import Decisions
 from formwright.space.registry import named_space, space_names
-from formwright.space.space import Space
+from formwright.space.space import Looks, Space
 from formwright.space.tree import TreeSpace
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Constraint",
     "Decisions",
     "Limit",
+    "Looks",
     "Maybe",
     "OneOf",
     "Repeat",
@@ -20,6 +21,7 @@ __all__ = [
     "Space",
     "Span",
     "TreeSpace",
+    "Unsatisfied",
     "Where",
     "named_space",
     "space_names",

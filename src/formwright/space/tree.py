@@ -64,8 +64,9 @@ class TreeSpace(Space):
 
     def checked(self, decisions: Decisions) -> Decisions:
         """The decisions that are in play, each seen to be allowed."""
-        if self._sound and decisions == self._sound:
-            return dict(self._sound)
+        sound = self._sound  # once: another thread may take other decisions meanwhile
+        if sound and decisions == sound:
+            return dict(sound)
 
         def recall(part: Choosing, taken: Decisions) -> Value:
             if part.name not in decisions:

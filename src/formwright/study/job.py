@@ -11,6 +11,7 @@ at least every objective of the study among them. Two things are optional:
 """
 
 import hashlib
+import re
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -155,9 +156,12 @@ def one_sentence(error: BaseException) -> str:
 
 
 def discreet(text: str) -> str:
-    """The same text without the name of the home folder."""
+    """The same text without the name of the home folder; other folders' names stay whole."""
     home = str(Path.home())
-    return text.replace(home, "~") if len(home) > 1 else text
+    if len(home) < 2:
+        return text
+    before = r"(?:(?<![\w./~-])|(?<=\\[nrt]))"  # in JSON a line may begin behind \\n
+    return re.sub(rf"{before}{re.escape(home)}(?!\.?[\w-])", "~", text)
 
 
 def _keep_traceback(error: BaseException, folder: Path) -> None:

@@ -38,12 +38,14 @@ class Outcome:
         headline: What was found, in a sentence; empty while the search runs.
         chosen: Number of the trial that the headline speaks of.
         facts: Figures behind the headline, such as ``speedup``, ``speedup_low``.
+        trials: How many had ended when the headline was written; None where that cannot change.
     """
 
     baseline: Baseline | None = None
     headline: str = ""
     chosen: int | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
+    trials: int | None = None
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:

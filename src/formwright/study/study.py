@@ -166,7 +166,8 @@ class Study:
 
         Args:
             folder: Where it is.
-            space: Needed for spaces of your own kind only; others are restored from the record.
+            space: Needed for spaces of your own kind, and to go on where a constraint is a
+                function; others are restored from the record.
         """
         return cls(Path(folder), space)
 
@@ -218,6 +219,12 @@ class Study:
         if objective is not None and objective not in named:
             raise InputError(f"No objective is called {objective!r}; there are {', '.join(named)}.")
         wanted = named[objective] if objective else self.objectives[0]
+        known = {name for trial in self.trials if trial.done for name in trial.values}
+        for name in limits:
+            if known and name not in known:
+                raise InputError(
+                    f"No trial has a value called {name!r}; there are {', '.join(sorted(known))}."
+                )
         found = eligible(self.trials, self.objectives, {**self.rules.limits, **limits})
         top = max((trial.rung for trial in found), default=0)
         return min(

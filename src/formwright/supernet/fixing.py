@@ -8,6 +8,8 @@ from formwright.errors import SpecError, UnknownName
 from formwright.space.choice import Choice, Maybe, OneOf, Span, raw_fields
 from formwright.space.part import Decisions
 
+_SHOWN = 12  # values that an error message lists
+
 
 def taken(declared: Any, decisions: Decisions) -> Any:
     """A declaration with some decisions taken; sizes that depend on them stay open."""
@@ -17,20 +19,44 @@ def taken(declared: Any, decisions: Decisions) -> Any:
     for name, value in decisions.items():
         if name not in choices:
             raise UnknownName("decision", name, choices)
-        declared = with_decision(declared, name, _answer(choices[name], value))
+        declared = with_decision(declared, name, _answer(choices[name], value, decisions))
     return _unbound(declared, decisions)
 
 
-def _answer(choice: Choice, value: Any) -> Any:
+def _answer(choice: Choice, value: Any, decisions: Decisions) -> Any:
     """What stands in place of a choice when its decision is ``value``."""
+    _check(choice, value, decisions)
     match choice:
         case OneOf() if not choice.numeric:
-            return choice.options[value]
+            return choice.options[int(value)]
         case Maybe():
             return choice.option if value else None
         case OneOf() | Span():
             return value
     raise SpecError(f"{choice.NAME} {choice.name!r} cannot be fixed; leave it open.")
+
+
+def _check(choice: Choice, value: Any, decisions: Decisions) -> None:
+    """Refuse what a decision cannot be, given the others."""
+    allowed: tuple[Any, ...]
+    match choice:
+        case OneOf():
+            allowed = choice.options if choice.numeric else tuple(range(len(choice.options)))
+        case Maybe():
+            allowed = (0, 1)
+        case Span():
+            bound: Any = decisions.get(choice.of, 0) if choice.of is not None else 0
+            allowed = tuple(n for n in choice.numbers if not bound or n > choice.above * bound)
+        case _:
+            return  # refused for what it is
+    if not isinstance(value, int | float) or value not in allowed:
+        shown = [*map(str, allowed)]
+        if len(shown) > _SHOWN:
+            shown[2:-1] = [".."]
+        raise SpecError(
+            f"The decision {choice.name} = {value!r} is not allowed here; it is one of "
+            f"{', '.join(shown)}."
+        )
 
 
 def _every_choice(value: Any) -> Iterator[Choice]:

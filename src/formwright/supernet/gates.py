@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from formwright.errors import InputError, SpecError
+from formwright.errors import InputError, SpecError, UnknownName
 from formwright.ops.base import Context
 from formwright.space.choice import Value
 from formwright.space.part import Decisions
@@ -128,6 +128,7 @@ class GateHolder:
                 f"The supernet has no decision {', '.join(unknown)}; it has "
                 f"{', '.join(self.slots)}."
             )
+        check_sizes(self.slots, gates.sizes)
         rows: dict[str, tuple[Gate, ...]] = {}
         sizes: dict[str, Value] = {}
         for name, slot in self.slots.items():
@@ -162,6 +163,19 @@ class GateHolder:
             gate * value
             for gate, value in zip(self._rows[name], self.slots[name].values, strict=True)
         )
+
+
+def check_sizes(slots: Mapping[str, Slot], sizes: Mapping[str, Value]) -> None:
+    """Refuse sizes that the operators of a supernet cannot have."""
+    for name, value in sizes.items():
+        slot = slots.get(name)
+        if slot is None or slot.gated:
+            raise UnknownName("size", name, [s.name for s in slots.values() if not s.gated])
+        if value not in slot.values:
+            raise InputError(
+                f"The size {name!r} cannot be {value!r}; it is one of "
+                f"{', '.join(map(str, slot.values))}."
+            )
 
 
 def gates_of(slots: Mapping[str, Slot], decisions: Decisions) -> Gates:

@@ -100,7 +100,7 @@ def train(
 def _model(what: Architecture | Model, task: Task, config: TrainConfig) -> Model:
     if isinstance(what, Model):
         return what
-    arch = what.bind(task.frame).check()
+    arch = what.fitted(task.frame).check()
     return build(
         arch,
         seed=config.seed,
@@ -212,13 +212,12 @@ class _Loop:
         """Read the numbers of the last steps; the reason to stop, if there is one."""
         if not self.window.count:
             return ""
-        loss, norm, bad = self.window.read()
-        if bad:
-            return f"loss or gradient stopped being a number by step {self.step}"
+        loss, norm = self.window.read()
+        fault = divergence(loss, self.first_loss, self.step, norm)
+        if fault:
+            return fault
         if self.first_loss is None:
             self.first_loss = loss
-        elif loss > 2 * self.first_loss + 5:
-            return f"the loss rose from {self.first_loss:.3g} to {loss:.3g} by step {self.step}"
         seconds = self.seconds()
         event = {
             "kind": "step",
@@ -306,6 +305,15 @@ class _Loop:
         self.on_event({"kind": "resumed", "step": self.step})
 
 
+def divergence(loss: float, first: float | None, step: int, gradient: float = 0.0) -> str:
+    """Why a training leads nowhere, seen from its loss now and at first; nothing while it does."""
+    if not (math.isfinite(loss) and math.isfinite(gradient)):
+        return f"loss or gradient stopped being a number by step {step}"
+    if first is not None and loss > 2 * first + 5:
+        return f"the loss rose from {first:.3g} to {loss:.3g} by step {step}"
+    return ""
+
+
 class _Window:
     """Losses and gradients of the last few steps, kept on the device until they are read."""
 
@@ -323,11 +331,11 @@ class _Window:
         self.norms += norm
         self.count += 1
 
-    def read(self) -> tuple[float, float, bool]:
+    def read(self) -> tuple[float, float]:
         loss = float(self.losses) / self.count
         norm = float(self.norms) / self.count
         self.clear()
-        return loss, norm, not (math.isfinite(loss) and math.isfinite(norm))
+        return loss, norm
 
 
 class _Stop:

@@ -110,7 +110,7 @@ class Proxies(Estimator):
         sample = Sample(arch, None, None, seed)
         if any(p.needs_data for p in found) and self.task is not None:
             task, batch = _batch(self.task, self.batch_tokens)
-            sample = Sample(arch.bind(task.frame), task, batch, seed)
+            sample = Sample(arch.fitted(task.frame), task, batch, seed)
         return {p.name: p.score(sample) for p in found}
 
 

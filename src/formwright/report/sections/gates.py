@@ -18,7 +18,7 @@ from formwright.report.chart import (
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import Section
-from formwright.report.supernet import Group, Look, Trace, trace_of
+from formwright.report.supernet import Group, Look, Method, Trace, methods_of
 from formwright.report.words import figure, plural
 
 _SHEETS = (Sheet("wide", 430, 300), SHEETS[1])
@@ -148,20 +148,44 @@ def _steps(steps: Sequence[float]) -> Scale:
 
 
 def gates_html(material: Material) -> Safe | None:
-    """The section."""
-    trace = trace_of(material)
-    found, cost = gates_info(trace), cost_info(trace)
-    if not found:
+    """The section: a panel for each method, with a title where methods have names."""
+    parts: list[Safe | None] = []
+    left_out = 0
+    for method in methods_of(material):
+        found = gates_info(method.trace)
+        if found:
+            parts += [title_html(material, method), _panel(method.trace, found)]
+            left_out = max(left_out, len(found) - _PANELS)
+    if not parts:
         return None
+    said = "How much of each option was on as the supernet trained: thin lines for single gates, "
+    said += "a strong one for their mean."
+    if left_out:
+        said += f" {plural(left_out, 'further kind')} of gates are left out."
+    return joined([tag("p", said, class_="quiet"), *parts])
+
+
+def title_html(material: Material, method: Method) -> Safe | None:
+    """What a panel is about: the method, its price, and the trial that it found."""
+    if not method.name:
+        return None
+    words = "" if method.price is None else f", at price {method.price:g}"
+    # a note may go on: "sdo (as trial 0)"
+    trial = next((t for t in material.trials if f"{t.note} ".startswith(f"{method.name} ")), None)
+    if trial is not None:
+        words += f": trial {trial.number}"
+        words += ", which the headline is about" * (trial.number == material.outcome.chosen)
+    return tag("h3", "Search ", tag("code", method.name), words)
+
+
+def _panel(trace: Trace, found: Sequence[GatesInfo]) -> Safe:
+    """The gates of one search, and what they cost."""
+    cost = cost_info(trace)
     figures = [_figure(info) for info in found[:_PANELS]]
     if cost is not None:
         figures.append(_cost_figure(cost))
-    said = "How much of each option was on as the supernet trained: thin lines for single gates, "
-    said += "a strong one for their mean."
-    if len(found) > _PANELS:
-        said += f" {plural(len(found) - _PANELS, 'further kind')} of gates are left out."
     table = _cost_table(cost) if cost is not None else None
-    return joined([tag("p", said, class_="quiet"), tag("div", figures, class_="twin"), table])
+    return joined([tag("div", figures, class_="twin"), table])
 
 
 def _figure(info: GatesInfo) -> Safe:

@@ -59,7 +59,7 @@ class Asha(Strategy):
                     trial.decisions, (trial.number,), trial.rung + 1, trial.number, "promotion"
                 )
         rng = self.rng(number)
-        found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
         return None if found is None else Proposal(found, note="sample")
 
     def promising(self, pending: Sequence[Trial]) -> list[Trial]:

@@ -6,6 +6,7 @@ A strategy keeps no random state and does no I/O. Its draws for trial ``n`` come
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import islice
 from pkgutil import iter_modules
@@ -15,12 +16,13 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from formwright.errors import InputError, UnknownName
-from formwright.space import Decisions, Space
+from formwright.space import Decisions, Looks, Space, Unsatisfied
 from formwright.strategy.pareto import Array, order_by_rank, pareto_mask
 from formwright.trial import Key, Objective, Proposal, Trial, key_of, usable
 
 _STRATEGIES: dict[str, type["Strategy"]] = {}
 _TRIES = 30  # draws that may repeat something known before another way is taken
+_SAMPLED = 400  # looks at constraints for the samples that come last
 _LISTED = 10_000  # spaces up to this size are listed to find what is left
 
 StrategyType = TypeVar("StrategyType", bound="Strategy")
@@ -53,6 +55,7 @@ class Strategy(ABC):
         self.limits = dict(limits or {})
         self.trials: list[Trial] = []  # those that count: done, with finite values
         self.known: set[Key] = set()  # decisions of every finished trial, failed ones too
+        self._tried: list[Decisions] = []  # the same in order
         self._costs: list[tuple[float, ...]] = []
         self._excess: list[float] = []
 
@@ -71,6 +74,7 @@ class Strategy(ABC):
         Failed trials, and values that are not finite, are remembered as not worth repeating.
         """
         self.known.add(key_of(trial.decisions))
+        self._tried.append(trial.decisions)
         if trial.done and not usable(trial.values, self.objectives):
             excess = excess_of(trial, self.limits)
             self.trials.append(trial)
@@ -115,25 +119,49 @@ class Strategy(ABC):
         mask = pareto_mask(np.array([trial.costs(self.objectives) for trial in allowed]))
         return [trial for trial, good in zip(allowed, mask, strict=True) if good]
 
+    def sample(
+        self, rng: Random, looks: Looks | None = None, pending: Sequence[Trial] = ()
+    ) -> Decisions:
+        """A member at random; where none can be found any more, one that was tried."""
+        try:
+            return self.space.sample(rng, looks)
+        except Unsatisfied:
+            tried = self._tried or [trial.decisions for trial in pending]
+            if not tried:
+                raise
+            return rng.choice(tried)
+
     def fresh(
-        self, draw: Callable[[], Decisions], rng: Random, pending: Sequence[Trial] = ()
+        self, draw: Callable[[Looks], Decisions], rng: Random, pending: Sequence[Trial] = ()
     ) -> Decisions | None:
         """Something not yet tried: a draw if possible, else a sample, else what is left.
+
+        Args:
+            draw: Draws one member, within the looks at constraints that it is handed.
+            rng: The source of every draw.
+            pending: Trials already proposed whose result is not yet told.
 
         Returns:
             A repeat where nothing new turns up in a large space; None where nothing is left.
         """
         taken = {trial.key for trial in pending}
-        for source in (draw, lambda: self.space.sample(rng)):
+        sample = partial(self.sample, rng, pending=pending)
+        for source, looks in ((draw, Looks()), (sample, Looks(_SAMPLED))):
             for _ in range(_TRIES):
-                found = source()
+                found = source(looks)
                 if (key := key_of(found)) not in self.known and key not in taken:
                     return found
         if self.space.size() > _LISTED:
             return found
-        listed = islice(self.space.members(), _LISTED)
-        left = [m for m in listed if (key := key_of(m)) not in self.known and key not in taken]
+        left = [
+            m for m in self._members if (key := key_of(m)) not in self.known and key not in taken
+        ]
         return rng.choice(left) if left else None
+
+    @cached_property
+    def _members(self) -> list[Decisions]:
+        """All of a small space; to look at the constraints of each takes time."""
+        return list(islice(self.space.members(), _LISTED))
 
 
 def excess_of(trial: Trial, limits: Mapping[str, float]) -> float:

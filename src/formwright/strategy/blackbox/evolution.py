@@ -49,11 +49,13 @@ class RegularisedEvolution(Strategy):
         rng = self.rng(number)
         alive = self.alive()
         if len(alive) < self.population:
-            found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+            found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
             return None if found is None else Proposal(found, note="sample")
         rivals = rng.sample(alive, self.tournament)
         parent = self.ordered(rivals, enough=1)[0]
-        found = self.fresh(lambda: self.space.mutate(parent.decisions, rng), rng, pending)
+        found = self.fresh(
+            lambda looks: self.space.mutate(parent.decisions, rng, looks=looks), rng, pending
+        )
         return None if found is None else Proposal(found, (parent.number,), note="mutation")
 
     def alive(self) -> Sequence[Trial]:

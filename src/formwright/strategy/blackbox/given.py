@@ -42,5 +42,5 @@ class Given(Strategy):
         if number >= len(self.candidates) + self.random:
             return None
         rng = self.rng(number)
-        found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
         return None if found is None else Proposal(found, note="random")

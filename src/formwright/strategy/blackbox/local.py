@@ -57,9 +57,11 @@ class LocalSearch(Strategy):
         tried = self.children + Counter(n for trial in pending for n in trial.parents)
         open_ = [member for member in self.front if tried[member.number] < self.patience]
         if len(self.trials) < self.start or not open_:
-            found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+            found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
             return None if found is None else Proposal(found, note="sample")
         fewest = min(tried[member.number] for member in open_)
         parent = rng.choice([m for m in open_ if tried[m.number] == fewest])
-        found = self.fresh(lambda: self.space.mutate(parent.decisions, rng), rng, pending)
+        found = self.fresh(
+            lambda looks: self.space.mutate(parent.decisions, rng, looks=looks), rng, pending
+        )
         return None if found is None else Proposal(found, (parent.number,), note="neighbour")

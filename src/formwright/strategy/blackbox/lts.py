@@ -79,14 +79,18 @@ class LiteTransformerSearch(Strategy):
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         rng = self.rng(number)
         if not self.parents:
-            found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+            found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
             return None if found is None else Proposal(found, note="sample")
         a, b = rng.choice(self.parents), rng.choice(self.parents)
         place = (len(self.newborn) + len(pending)) % self.children
         if place < self.children // 2 or a.number == b.number:
-            found = self.fresh(lambda: self.space.mutate(a.decisions, rng, self.RATE), rng, pending)
+            found = self.fresh(
+                lambda looks: self.space.mutate(a.decisions, rng, self.RATE, looks), rng, pending
+            )
             return None if found is None else Proposal(found, (a.number,), note="mutant")
-        found = self.fresh(lambda: self.space.cross(a.decisions, b.decisions, rng), rng, pending)
+        found = self.fresh(
+            lambda looks: self.space.cross(a.decisions, b.decisions, rng, looks), rng, pending
+        )
         return None if found is None else Proposal(found, (a.number, b.number), note="child")
 
     def _front(self, trials: list[Trial]) -> list[Trial]:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from formwright.errors import InputError
-from formwright.space import Decisions, Space
+from formwright.space import Decisions, Looks, Space
 from formwright.strategy.blackbox.base import Strategy, strategy
 from formwright.trial import Objective, Proposal, Trial
 
@@ -54,20 +54,20 @@ class Nsga2(Strategy):
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         rng = self.rng(number)
         if not self.survivors:
-            found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+            found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
             return None if found is None else Proposal(found, note="sample")
         a, b = self._parent(rng), self._parent(rng)
-        found = self.fresh(lambda: self._child(a, b, rng), rng, pending)
+        found = self.fresh(lambda looks: self._child(a, b, rng, looks), rng, pending)
         return None if found is None else Proposal(found, (a.number, b.number), note="child")
 
     def _parent(self, rng: Random) -> Trial:
         """The better of two drawn survivors."""
         return self.survivors[min(rng.randrange(len(self.survivors)) for _ in range(2))]
 
-    def _child(self, a: Trial, b: Trial, rng: Random) -> Decisions:
+    def _child(self, a: Trial, b: Trial, rng: Random, looks: Looks) -> Decisions:
         child: Decisions = a.decisions
         if rng.random() < self.crossover:
-            child = self.space.cross(a.decisions, b.decisions, rng)
+            child = self.space.cross(a.decisions, b.decisions, rng, looks)
         if child in (a.decisions, b.decisions) or rng.random() < 0.5:
-            child = self.space.mutate(child, rng)
+            child = self.space.mutate(child, rng, looks=looks)
         return child

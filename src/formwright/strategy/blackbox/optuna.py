@@ -116,7 +116,7 @@ class Optuna(Strategy):
     def _near(self, proposed: Decisions, rng: Random) -> Any:
         """What Optuna proposed, and neighbours of it should that be a repeat."""
         first = iter([proposed])
-        return lambda: next(first, None) or self.space.mutate(proposed, rng)
+        return lambda looks: next(first, None) or self.space.mutate(proposed, rng, looks=looks)
 
     def _decided(self, places: dict[str, int], rng: Random) -> Decisions:
         """The member whose decisions are closest to the places that Optuna chose."""

@@ -15,5 +15,5 @@ class RandomSearch(Strategy):
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         rng = self.rng(number)
-        found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
         return None if found is None else Proposal(found, note="sample")

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from formwright.errors import InputError
-from formwright.space import Decisions, Space
+from formwright.space import Decisions, Looks, Space
 from formwright.strategy.blackbox.base import Strategy, strategy
 from formwright.strategy.pareto import Array, expected_gains, order_by_rank
 from formwright.strategy.ridge import Features, LogScale, Ridge
@@ -35,6 +35,8 @@ _GROWTH, _LONGEST = 0.025, 16  # fits become rarer as a single trial matters les
 _GENERATIONS = 6
 _RESTLESS, _BOLDEST = 10, 3.0  # idle trials that make draws twice as wide, and the most they widen
 _CLIMB = 3, 300  # steps towards a corner: so many per column, and at most
+_SLIPS = 2  # changes that break constraints, for each of those steps
+_LOOKS = 200, 48  # at constraints, for the children of a generation and for each sample in it
 
 
 class Pool:
@@ -126,21 +128,27 @@ class Surrogate(Strategy):
                 best = new[self._best(pool, new, rng, pending)]
                 return Proposal(list(pool.members.values())[best], note="predicted")
         elif number < self.start:
-            corner = self._corner(number, rng)
+            corner = self._corner(number, rng, pending)
             if key_of(corner) not in taken:
                 return Proposal(corner, note="corner")
-        found = self.fresh(lambda: self.space.sample(rng), rng, pending)
+        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
         return None if found is None else Proposal(found, note="sample")
 
-    def _corner(self, number: int, rng: Random) -> Decisions:
+    def _corner(self, number: int, rng: Random, pending: Sequence[Trial]) -> Decisions:
         """A member far out: all totals low for the first trial, all high for the second."""
         totals = self.features.totals  # (columns, totals)
         signs = [number * 2 - 1.0 if number < 2 else rng.choice((-1.0, 1.0)) for _ in totals.T]
         direction = totals @ np.array(signs)
-        found = self.space.sample(rng)
+        found = self.sample(rng, pending=pending)
         reached = float(self.space.encode(found) @ direction)
-        for _ in range(min(_CLIMB[0] * len(totals), _CLIMB[1])):
-            child = self.space.mutate(found, rng)
+        steps = min(_CLIMB[0] * len(totals), _CLIMB[1])
+        slips = _SLIPS * steps
+        while steps > 0 and slips > 0:
+            child = self.space.change(found, rng)
+            if self.space.excess(child) > 0:
+                slips -= 1
+                continue
+            steps -= 1
             if (further := float(self.space.encode(child) @ direction)) > reached:
                 found, reached = child, further
         return found
@@ -206,8 +214,9 @@ class Surrogate(Strategy):
     def _breed(self, pool: Pool, parents: list[Decisions], rng: Random) -> None:
         """Add a generation of members that are new."""
         born: list[Decisions] = []
+        looks = Looks(_LOOKS[0])
         for _ in range(self.candidates // _GENERATIONS):
-            child = self._child(parents, rng)
+            child = self._child(parents, rng, looks)
             key = key_of(child)
             if key not in pool.members and key not in pool.known:
                 pool.members[key] = child
@@ -217,15 +226,15 @@ class Surrogate(Strategy):
             rows = pool.model.project(self.features(encoded))
             pool.projected = np.concatenate([pool.projected, rows])
 
-    def _child(self, parents: list[Decisions], rng: Random) -> Decisions:
+    def _child(self, parents: list[Decisions], rng: Random, looks: Looks) -> Decisions:
         way = rng.random()
         if way < 0.1:  # fresh blood, for where the predictor is wrong
-            return self.space.sample(rng)
+            return self.sample(rng, Looks(_LOOKS[1]))
         parent = rng.choice(parents)
         if way < 0.55:
-            return self.space.mutate(parent, rng)
-        child = self.space.cross(parent, rng.choice(parents), rng)
-        return child if way < 0.8 else self.space.mutate(child, rng)
+            return self.space.mutate(parent, rng, looks=looks)
+        child = self.space.cross(parent, rng.choice(parents), rng, looks)
+        return child if way < 0.8 else self.space.mutate(child, rng, looks=looks)
 
 
 def _as_good(a: tuple[float, ...], b: tuple[float, ...]) -> bool:

@@ -6,13 +6,14 @@ from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.gumbel import GumbelPolicy, Temperature
 from formwright.strategy.gradient.policy import GatePolicy
 from formwright.strategy.gradient.real import RealPolicy
-from formwright.strategy.gradient.search import SearchResult, search_supernet
+from formwright.strategy.gradient.search import Diverged, SearchResult, search_supernet
 from formwright.strategy.gradient.single_path import SinglePathPolicy
 from formwright.strategy.gradient.stepping import SupernetSearch
 from formwright.strategy.gradient.uniform import UniformPolicy
 
 __all__ = [
     "BernoulliPolicy",
+    "Diverged",
     "GatePolicy",
     "GradientStrategy",
     "GumbelPolicy",

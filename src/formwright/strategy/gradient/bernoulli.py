@@ -13,14 +13,18 @@ the gradient is the same, with much less noise.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from formwright.errors import SpecError
+from formwright.errors import InputError, SpecError, UnknownName
 from formwright.strategy.gradient.policy import GatePolicy, Prices
 from formwright.supernet import Gates, Slot, Supernet
+from formwright.supernet.gates import SlotKind
+
+Form = Literal["signs", "exact", "controlled"]
+Cost = Literal["expected", "sampled"]
 
 _CONTROL = 0.1  # how fast the line learns that the other coins' effect is told by
 
@@ -46,14 +50,24 @@ class BernoulliPolicy(GatePolicy):
         supernet: Supernet,
         *,
         start: float | Mapping[str, float] = 0.0,
-        form: Literal["signs", "exact", "controlled"] = "exact",
+        form: Form = "exact",
         baseline: float = 0.9,
         samples: int = 1,
-        cost: Literal["expected", "sampled"] = "expected",
+        cost: Cost = "expected",
         prices: Prices | None = None,
         price: float = 0.0,
     ) -> None:
         super().__init__(supernet, prices=prices, price=price)
+        for name, word, known in (("form", form, get_args(Form)), ("cost", cost, get_args(Cost))):
+            if word not in known:
+                raise InputError(f"{name}={word!r} is not known; use {', '.join(known)}.")
+        if samples < 1 or not 0 <= baseline < 1:
+            raise InputError(
+                f"samples={samples} must be at least 1, and baseline={baseline} from 0 to below 1."
+            )
+        if isinstance(start, Mapping):
+            for name in start.keys() - {*get_args(SlotKind)} - self.slots.keys():
+                raise UnknownName("decision, or kind of decision,", name, self.slots)
         self.form, self.rate, self.samples, self.cost = form, baseline, samples, cost
         first = torch.zeros(self.options)
         for slot in self.gated:
@@ -77,11 +91,12 @@ class BernoulliPolicy(GatePolicy):
         with torch.no_grad():
             odds = self.phi.sigmoid().double()
             drawn = torch.rand(self.options, generator=rng, dtype=torch.float64)
-            coins = ((drawn < odds.cpu()) & self.live.cpu()).tolist()
-        return self._fallen(coins)
+            thrown = drawn < odds.cpu()
+        return self._fallen(thrown)
 
-    def _fallen(self, coins: list[bool]) -> Gates:
+    def _fallen(self, thrown: Tensor) -> Gates:
         """Coins that lie on the table as gates."""
+        coins = ((thrown & self.live.cpu()) | self._forced().cpu()).tolist()
         rows = {}
         for slot in self.gated:
             row = coins[self.where[slot.name]]
@@ -94,14 +109,15 @@ class BernoulliPolicy(GatePolicy):
     def best_gates(self) -> Gates:
         """The likeliest of all draws: on where ``phi`` is above 0."""
         with torch.no_grad():
-            return self._fallen(((self.phi > 0) & self.live).tolist())
+            return self._fallen((self.phi > 0).cpu())
 
     def expected(self) -> Tensor:
         shares = self._size_shares().to(self.phi)
+        forced = self._forced()
         parts = []
         for slot in self.slots.values():
             where = self.where[slot.name]
-            odds = self.phi[where].sigmoid() * self.live[where]
+            odds = (self.phi[where].sigmoid() * self.live[where]).masked_fill(forced[where], 1.0)
             if not slot.gated and slot not in self.sliced:
                 parts.append(shares[where])
             elif slot.kind in ("some", "size"):
@@ -128,12 +144,12 @@ class BernoulliPolicy(GatePolicy):
                 found = self._controlled(coins, rest)
             else:
                 found = (self.score(coins) * rest[:, None]).mean(dim=0)
-            found = torch.where(self._thrown() & self.live, found, 0.0)
+            found = torch.where(self._thrown(), found, 0.0)
             self.phi.grad = found if self.phi.grad is None else self.phi.grad + found
 
     def _controlled(self, coins: Tensor, rest: Tensor) -> Tensor:
         """The exact gradient without what other coins are known to do to the loss."""
-        thrown = (self._thrown() & self.live).to(coins)
+        thrown = self._thrown().to(coins)
         apart = (coins - self.phi.sigmoid()) * thrown  # (draws, options)
         unknown = rest - apart @ self.effect.to(apart)
         found = apart * unknown[:, None] + apart.square() * self.effect.to(apart)
@@ -167,12 +183,21 @@ class BernoulliPolicy(GatePolicy):
         return (self._coins(gates) * self.costs.to(self.phi)).sum()
 
     def _thrown(self) -> Tensor:
-        """Which numbers a coin hangs on."""
+        """Which numbers a coin hangs on, and may still fall on either side."""
         thrown = torch.zeros(self.options, dtype=torch.bool)
         for slot in (*self.gated, *self.sliced):
             where = self.where[slot.name]
             thrown[where if slot.kind in ("some", "size") else where.start + 1] = True
-        return thrown.to(self.live.device)
+        return thrown.to(self.live.device) & self.live & ~self._forced()
+
+    def _forced(self) -> Tensor:
+        """The yes of every pair whose no is masked."""
+        forced = torch.zeros_like(self.live)
+        for slot in () if self.live.all() else self.gated:
+            if slot.kind != "some":
+                where = self.where[slot.name]
+                forced[where.start + 1] = ~self.live[where.start]
+        return forced
 
 
 def _first(slot: Slot, start: float | Mapping[str, float]) -> float:

@@ -10,12 +10,13 @@ from formwright.errors import InputError
 class SearchConfig:
     """When the architecture is updated, and how fast.
 
-    Each step reads one batch. In the first ``warmup`` steps only weights learn. After that every
-    ``every``-th batch goes to the architecture and the others to the weights (PAR: 5, a fifth);
-    0 leaves the architecture alone. With ``joint`` each batch teaches both (Finding Fast
-    Transformers), or with ``pause`` only the first of so many and one more: gates change slowly,
-    and their gradient may cost as much as that of the weights. Where an update takes several
-    draws, with ``share`` each reads its share of the batch, so that many cost as much as one.
+    Each step reads one batch, or as many as its training accumulates. In the first ``warmup``
+    steps only weights learn. After that every ``every``-th batch goes to the architecture and the
+    others to the weights (PAR: 5, a fifth); 0 leaves the architecture alone. With ``joint`` each
+    batch teaches both (Finding Fast Transformers), or with ``pause`` only the first of so many and
+    one more: gates change slowly, and their gradient may cost as much as that of the weights.
+    Where an update takes several draws, with ``share`` each reads its share of the batch, so that
+    many cost as much as one.
     """
 
     warmup: int = 0
@@ -33,6 +34,11 @@ class SearchConfig:
         for name in ("warmup", "every", "pause", "stable"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name}={getattr(self, name)} must be at least 0.")
+        if self.optimiser not in (None, "adam", "sgd"):
+            raise InputError(
+                f"optimiser={self.optimiser!r} cannot move an architecture; use adam or sgd, or "
+                "leave it out for the one that suits the policy."
+            )
         if self.lr <= 0:
             raise InputError(f"lr={self.lr} must be above 0.")
 

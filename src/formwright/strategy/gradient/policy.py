@@ -15,7 +15,7 @@ from formwright.errors import InputError, UnknownName
 from formwright.space.choice import Value
 from formwright.space.part import Decisions
 from formwright.supernet import Gates, Slot, Supernet
-from formwright.supernet.gates import gates_of
+from formwright.supernet.gates import check_sizes, gates_of
 
 Prices = Mapping[str, Sequence[float]]  # decision name to the price of each option
 
@@ -46,6 +46,7 @@ class GatePolicy(nn.Module):
         self.slots: Mapping[str, Slot] = supernet.slots
         self.space = supernet.space
         self.sizes = dict(sizes or {})
+        check_sizes(self.slots, self.sizes)
         self.price = price
         self.where: dict[str, slice] = {}
         begin = 0
@@ -77,6 +78,16 @@ class GatePolicy(nn.Module):
             loss = loss + penalty
         if loss.requires_grad:
             loss.backward()
+
+    def gather(self, batches: int) -> None:
+        """Called before each update of the architecture: gradients of so many batches are there.
+
+        ``learn`` was called once for each of them; their mean is what one batch would have given.
+        """
+        if batches > 1:
+            for p in self.parameters():
+                if p.grad is not None:
+                    p.grad /= batches
 
     def settle(self, rate: float) -> None:
         """Called after each update of the architecture, with its learning rate."""

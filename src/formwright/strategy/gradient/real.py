@@ -10,11 +10,12 @@ a gate still ends at 0 where its price outweighs its gradient, but one that does
 in 1 / rate updates, and one with a large gradient does not overshoot.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
+from formwright.errors import UnknownName
 from formwright.space.choice import Value
 from formwright.strategy.gradient.policy import GatePolicy, Prices
 from formwright.supernet import Gate, Gates, Slot, Supernet
@@ -52,6 +53,8 @@ class RealPolicy(GatePolicy):
     ) -> None:
         super().__init__(supernet, sizes=sizes, prices=prices, price=price)
         self.revive, self.adaptive = revive, adaptive
+        for name in (start or {}).keys() - self.slots.keys():
+            raise UnknownName("decision", name, self.slots)
         first = torch.ones(self.options)
         for name, slot in self.slots.items():
             first[self.where[name]] = _first(slot, (start or {}).get(name))
@@ -79,7 +82,7 @@ class RealPolicy(GatePolicy):
             if not slot.gated and slot not in self.sliced:
                 parts.append(shares[self.where[slot.name]])
             elif _is_pair(slot):
-                parts.append(torch.stack((1 - own[1], own[1])))
+                parts.append(self._pair(slot))
             else:
                 parts.append(own * live)
         return torch.cat(parts)
@@ -88,8 +91,8 @@ class RealPolicy(GatePolicy):
         """Nothing to differentiate: the price is taken by ``settle``."""
         return None
 
-    def learn(self, losses: Sequence[Tensor], gates: Sequence[Gates]) -> None:
-        super().learn(losses, gates)
+    def gather(self, batches: int) -> None:
+        super().gather(batches)
         if self.adaptive and self.weight.grad is not None:
             self.square.lerp_(self.weight.grad.detach().square(), 1 - _MEMORY)
             self.seen += 1
@@ -123,10 +126,18 @@ class RealPolicy(GatePolicy):
             return slot.values[int(shares[1] != 0)]
         return super()._best(slot, tuple(map(abs, shares)))
 
+    def _pair(self, slot: Slot) -> Tensor:
+        """No and yes; a masked one is 0, and the other 1."""
+        where = self.where[slot.name]
+        own, (no, yes) = self.weight[where.start + 1], self.live[where].tolist()
+        if not (no and yes):
+            own = torch.full_like(own, float(yes), requires_grad=False)
+        return torch.stack((1 - own, own))
+
     def _row(self, slot: Slot) -> tuple[Gate, ...]:
         own, live = self.weight[self.where[slot.name]], self.live[self.where[slot.name]].tolist()
         if _is_pair(slot):
-            own = torch.stack((1 - own[1], own[1]))
+            own = self._pair(slot)
         values = own.tolist()
         kept = self.revive or slot.kind == "number"  # a weight of 0 costs nothing to compute
         return tuple(

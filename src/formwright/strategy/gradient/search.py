@@ -5,13 +5,13 @@ search.json   space, policy and search numbers: what the same command must agree
 log.jsonl     one line per look: step, losses, seconds
 gates.jsonl   step, name, values: how much of each option was on, over time
 checkpoint-*/ see ``train.checkpoint``
-result.json   what was found, written last
+result.json   what was found, written last; not by a search that diverged
 """
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,8 @@ from formwright.strategy.gradient.stepping import SupernetSearch
 from formwright.supernet import Supernet
 from formwright.train.checkpoint import read_latest, write_checkpoint
 from formwright.train.config import TrainConfig
-from formwright.train.data import Task
+from formwright.train.data import Plan, Task
+from formwright.train.loop import divergence
 from formwright.train.run import RunFolder
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -37,15 +38,18 @@ class SearchResult:
     """What a search has come to.
 
     ``stable`` searches ended because the choice no longer changed; ``stopped`` ones because a
-    caller's ``stop`` said so, and can be continued.
+    caller's ``stop`` said so, and can be continued. Of ``diverged`` ones the loss, or what was
+    learnt, is no number any more, or the loss is far above that of the first step: what they would
+    choose means nothing, and ``reason`` says what happened.
     """
 
-    state: Literal["finished", "stable", "stopped"]
+    state: Literal["finished", "stable", "stopped", "diverged"]
     decisions: Decisions
     arch: Architecture
     probabilities: dict[str, tuple[float, ...]]
     steps: int
     seconds: float
+    reason: str = ""
 
     def to_data(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -56,7 +60,25 @@ class SearchResult:
             "probabilities": self.probabilities,
             "steps": self.steps,
             "seconds": self.seconds,
+            "reason": self.reason,
         }
+
+
+class Diverged(InputError):
+    """A search led nowhere.
+
+    Args:
+        result: How far it came, and why no further.
+        train: The numbers that it was begun with.
+    """
+
+    def __init__(self, result: SearchResult, train: TrainConfig) -> None:
+        self.result = result
+        clip = "" if train.clip else " or clip its gradients (clip=1)"
+        super().__init__(
+            f"The training of the supernet diverged: {result.reason}. Lower its rate "
+            f"(lr={train.lr:g}){clip}, and begin in a new folder."
+        )
 
 
 def search_supernet(
@@ -76,31 +98,41 @@ def search_supernet(
         supernet: What is searched; it is trained in place.
         policy: Who holds the gates.
         task: Data and loss.
-        train: The numbers of the weights' training; ``steps`` counts all batches.
+        train: The numbers of the weights' training; ``steps`` counts every update, of weights or
+            choices, each on ``accumulate`` batches. See ``SupernetSearch`` for what is passed over.
         config: When and how the architecture is updated.
         out: Folder of the search; the same call continues what is there.
         on_event: Called with what happens: ``gates`` with probabilities by name, ``step``,
             ``choice`` when the best member changes, ``end``.
         stop: Asked after each step; True ends the call, and a checkpoint is left to go on from.
+
+    Raises:
+        Diverged: What was learnt means nothing; it says why, and holds the result.
     """
     search = SupernetSearch(supernet, policy, task, train, config)
     folder = _Folder(Path(out), search) if out is not None else None
     try:
-        return _Loop(search, folder, on_event or (lambda event: None)).run(stop)
+        found = _Loop(search, folder, on_event or (lambda event: None)).run(stop)
     finally:
         if folder is not None:
             folder.close()
+    if found.state == "diverged":
+        raise Diverged(found, train)
+    return found
 
 
 class _Loop:
     def __init__(self, search: SupernetSearch, folder: "_Folder | None", on_event: OnEvent) -> None:
         self.search, self.folder, self.on_event = search, folder, on_event
         self.started, self.before = time.perf_counter(), 0.0
+        self.first: float | None = None  # loss of the first step
+        self.losses: list[float] = []  # since the last look
         if folder is not None:
             saved = folder.latest(on_event)
             if saved is not None:
                 search.restore(saved)
                 self.before = saved.state["seconds"]
+                self.first, self.losses = saved.state.get("losses", (None, []))
                 on_event({"kind": "resumed", "step": search.number})
 
     def run(self, stop: Callable[[SupernetSearch], bool] | None) -> SearchResult:
@@ -108,24 +140,58 @@ class _Loop:
         plan = search.task.plan(
             batch_tokens=train.batch_tokens, seed=train.seed, memory=train.memory
         )
-        while not self.over():
-            step, chosen = search.number, search.chosen
-            weights, choices = search.config.teaches(step)
-            batch = plan.batch(step)
-            losses = search.step(batch if weights else None, batch if choices else None)
-            if search.chosen != chosen:
-                self.say({"kind": "choice", "step": step, "decisions": dict(search.chosen)})
-            if search.number % train.log_every == 0:
+        ending = self.over()
+        while not ending:
+            losses = self.step(plan)
+            asked, ending = stop is not None and stop(search), self.over()
+            saves = asked or search.number % train.checkpoint_every == 0
+            looks = search.number % train.log_every == 0 or (bool(ending) and not asked)
+            fault = self.fault(looks, bool(ending)) if looks or saves else ""
+            if fault:
+                return self.diverged(fault)
+            if looks:
                 self.look(losses)
-            if stop is not None and stop(search):
+            if saves:
                 self.save()
+            if asked:
                 return self.result("stopped")
-            if search.number % train.checkpoint_every == 0:
-                self.save()
-        found = self.result(self.over() or "finished")
+        found = self.result(ending)
         self.save()
         if self.folder is not None:
             self.folder.run.finish(found.to_data())
+        self.on_event({"kind": "end", **found.to_data()})
+        return found
+
+    def step(self, plan: Plan) -> dict[str, float]:
+        """One update; the losses it saw."""
+        search = self.search
+        step, chosen, each = search.number, search.chosen, search.train.accumulate
+        weights, choices = search.config.teaches(step)
+        batches = [plan.batch(step * each + part) for part in range(each)]
+        search.seconds = self.seconds()
+        losses = search.step(batches if weights else None, batches if choices else None)
+        for loss in list(losses.values())[:1]:  # a policy that learns nothing sees none
+            self.losses.append(loss)
+            self.first = loss if self.first is None else self.first
+        if search.chosen != chosen:
+            self.say({"kind": "choice", "step": step, "decisions": dict(search.chosen)})
+        return losses
+
+    def fault(self, looks: bool, ends: bool) -> str:
+        """Why the search leads nowhere; nothing while it does.
+
+        Between two looks all that is asked is whether the loss is a number, so that a search that
+        was stopped there comes to the same end.
+        """
+        step, count = self.search.number, max(1, len(self.losses))
+        fault = divergence(sum(self.losses) / count, self.first if looks else None, step)
+        if not fault and ends and not self.search.sound:
+            return f"weights or gates stopped being numbers by step {step}"
+        return fault
+
+    def diverged(self, reason: str) -> SearchResult:
+        """The end of a search that leads nowhere; its last good checkpoint stays."""
+        found = replace(self.result("diverged"), reason=reason)
         self.on_event({"kind": "end", **found.to_data()})
         return found
 
@@ -140,7 +206,7 @@ class _Loop:
         return "stable" if stable and search.unchanged >= stable else ""
 
     def look(self, losses: dict[str, float]) -> None:
-        step = self.search.number
+        step, self.losses = self.search.number, []
         self.say({"kind": "step", "step": step, **losses, "seconds": self.seconds()})
         shares = self.search.policy.probabilities()
         self.on_event({"kind": "gates", "step": step, "values": shares})
@@ -157,7 +223,8 @@ class _Loop:
 
     def save(self) -> None:
         if self.folder is not None:
-            saved = self.search.checkpoint({"seconds": self.seconds()})
+            state = {"seconds": self.seconds(), "losses": [self.first, self.losses]}
+            saved = self.search.checkpoint(state)
             write_checkpoint(self.folder.path, saved)
 
     def result(self, state: Any) -> SearchResult:

@@ -4,7 +4,7 @@ Gates and dropout follow from (seed, step), so that a search which was killed an
 does what it would have done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -28,10 +28,17 @@ from formwright.train.optim import make_optimiser
 from formwright.train.schedule import rate
 
 _MIX = 0x9E3779B97F4A7C15  # spreads (seed, step) over 63 bits
+_PART = 0x2545F4914F6CDD1D  # the same for the batches of one update
+
+Batches = Batch | list[Batch]  # of one update
 
 
 class SupernetSearch(GradientStrategy):
-    """A supernet, who holds its gates, and two optimisers that never touch the other's numbers."""
+    """A supernet, who holds its gates, and two optimisers that never touch the other's numbers.
+
+    Of a training's numbers all hold but those of looks at the validation set (``evaluate_every``
+    and the like), which concern the training of what is found.
+    """
 
     def __init__(
         self,
@@ -45,27 +52,30 @@ class SupernetSearch(GradientStrategy):
         self.train, self.config = train, config or SearchConfig()
         if self.config.share and train.memory:
             raise InputError("Draws cannot share a batch of text that goes on from the last one.")
+        _check(train)
         self.optimiser = make_optimiser(supernet, train)
         self.chooser = _chooser(policy, self.config)
         self.number = 0  # steps taken
         self.tokens = 0
+        self.seconds = 0.0  # of earlier steps, told by whoever takes them
         self.past = Past(train.memory) if train.memory else None
         self.chosen = policy.derive()
         self.unchanged = 0  # architecture updates since the choice last changed
 
     # --- the contract -------------------------------------------------------------------
 
-    def step(self, train_batch: Batch | None, valid_batch: Batch | None) -> dict[str, float]:
+    def step(self, train_batch: Batches | None, valid_batch: Batches | None) -> dict[str, float]:
+        """See ``GradientStrategy``; several batches are one update, as if they were one."""
         torch.manual_seed((self.train.seed * _MIX + self.number * 2) % 2**63)
         self.supernet.train()
         found: dict[str, float] = {}
         if train_batch is not None and train_batch is valid_batch:
-            found["loss"] = found["choice_loss"] = self._both(train_batch)
+            found["loss"] = found["choice_loss"] = self._both(_listed(train_batch))
         else:
             if train_batch is not None:
-                found["loss"] = self._weights(train_batch)
+                found["loss"] = self._weights(_listed(train_batch))
             if valid_batch is not None:
-                found["choice_loss"] = self._choices(valid_batch)
+                found |= self._choices(_listed(valid_batch))
         self.number += 1
         return found
 
@@ -77,40 +87,52 @@ class SupernetSearch(GradientStrategy):
         """The choices behind ``derive``."""
         return self.policy.derive()
 
+    @property
+    def sound(self) -> bool:
+        """Whether all that was learnt are numbers."""
+        learnt = (*self.supernet.parameters(), *self.policy.parameters())
+        return all(bool(p.isfinite().all()) for p in learnt)
+
     # --- updates ------------------------------------------------------------------------
 
-    def _weights(self, batch: Batch) -> float:
-        with torch.no_grad():
-            gates = self._gates(0)
-        loss = self._loss(batch, gates)
-        loss.backward()
+    def _weights(self, batches: Sequence[Batch]) -> float:
+        losses = []
+        for part, batch in enumerate(batches):
+            with torch.no_grad():
+                gates = self._gates(0, part)
+            loss = self._loss(batch, gates) / len(batches)
+            loss.backward()
+            losses.append(float(loss.detach()))
         self._move_weights()
-        self._read(batch)
-        return float(loss.detach())
+        self._read(batches)
+        return sum(losses)
 
-    def _choices(self, batch: Batch) -> float:
+    def _choices(self, batches: Sequence[Batch]) -> dict[str, float]:
+        self._read(batches)
         if self.chooser is None:
-            self._read(batch)
-            return float("nan")
+            return {}
         with _frozen(self.supernet):
-            losses = self._learn(batch)
-        self._move_choices()
-        self._read(batch)
-        return losses
+            losses = [self._learn(batch, part) for part, batch in enumerate(batches)]
+        self._move_choices(len(batches))
+        return {"choice_loss": sum(losses) / len(losses)}
 
-    def _both(self, batch: Batch) -> float:
-        loss = self._learn(batch)
+    def _both(self, batches: Sequence[Batch]) -> float:
+        losses = [self._learn(batch, part) for part, batch in enumerate(batches)]
+        if len(batches) > 1:  # each taught as if it were the only one
+            for p in self.supernet.parameters():
+                if p.grad is not None:
+                    p.grad /= len(batches)
         self._move_weights()
-        self._move_choices()
-        self._read(batch)
-        return loss
+        self._move_choices(len(batches))
+        self._read(batches)
+        return sum(losses) / len(losses)
 
-    def _learn(self, batch: Batch) -> float:
+    def _learn(self, batch: Batch, part: int) -> float:
         """Losses under one or several draws of the gates, and what they teach."""
         pieces = [batch] * self.policy.samples
         if self.config.share:
             pieces = dealt(batch, self.policy.samples)
-        gates = [self._gates(number) for number in range(len(pieces))]
+        gates = [self._gates(number, part) for number in range(len(pieces))]
         before = self.past
         losses = []
         for piece, drawn in zip(pieces, gates, strict=True):
@@ -127,23 +149,29 @@ class SupernetSearch(GradientStrategy):
         with self.supernet.gated(gates), torch.autocast(device, torch.bfloat16, enabled=mixed):
             return self.task.loss(self.supernet, batch, self.past)
 
-    def _gates(self, draw: int) -> Gates:
+    def _gates(self, draw: int, part: int) -> Gates:
         rng = torch.Generator()
-        rng.manual_seed((self.train.seed * _MIX + self.number * 1009 + draw + 1) % 2**63)
+        chance = self.train.seed * _MIX + self.number * 1009 + draw + 1 + part * _PART
+        rng.manual_seed(chance % 2**63)
         return self.policy.gates(self.number, rng)
 
     def _move_weights(self) -> None:
         limit = self.train.clip or float("inf")
         nn.utils.clip_grad_norm_(self.supernet.parameters(), limit)
-        progress = self.number / self.train.steps if self.train.steps else 0.0
         for group in self.optimiser.param_groups:
-            group["lr"] = rate(self.train, self.number, progress)
+            group["lr"] = rate(self.train, self.number, self._progress())
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
 
-    def _move_choices(self) -> None:
+    def _progress(self) -> float:
+        by_steps = self.number / self.train.steps if self.train.steps else 0.0
+        by_time = self.seconds / self.train.seconds if self.train.seconds else 0.0
+        return max(by_steps, by_time)
+
+    def _move_choices(self, batches: int) -> None:
         if self.chooser is None:
             return
+        self.policy.gather(batches)
         self.chooser.step()
         self.chooser.zero_grad(set_to_none=True)
         self.policy.settle(self.config.lr)
@@ -151,8 +179,8 @@ class SupernetSearch(GradientStrategy):
         self.unchanged = self.unchanged + 1 if now == self.chosen else 0
         self.chosen = now
 
-    def _read(self, batch: Batch) -> None:
-        self.tokens += batch.tokens
+    def _read(self, batches: Sequence[Batch]) -> None:
+        self.tokens += sum(batch.tokens for batch in batches)
 
     # --- saving and loading -------------------------------------------------------------
 
@@ -179,6 +207,23 @@ class SupernetSearch(GradientStrategy):
             self.past = Past.from_tensors(saved.tensors["past"], saved.state["past"])
         self.number, self.tokens = saved.step, saved.state["tokens"]
         self.unchanged, self.chosen = saved.state["unchanged"], self.policy.derive()
+
+
+def _listed(batches: Batches) -> Sequence[Batch]:
+    return batches if isinstance(batches, list) else [batches]
+
+
+def _check(train: TrainConfig) -> None:
+    """Refuse numbers that a supernet cannot be trained by."""
+    why = {
+        "compile": "its gates decide anew with each batch what runs",
+        "shard": "one process trains it",
+        "patience": "it is never scored on the validation set",
+    }
+    for name, reason in why.items():
+        if getattr(train, name):
+            value = getattr(train, name)
+            raise InputError(f"{name}={value} cannot be kept by a supernet, since {reason}.")
 
 
 def _chooser(policy: GatePolicy, config: SearchConfig) -> torch.optim.Optimizer | None:

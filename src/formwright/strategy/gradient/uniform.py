@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from formwright.errors import InputError
 from formwright.space.choice import Value
 from formwright.strategy.gradient.policy import GatePolicy
 from formwright.supernet import Gates, Slot, Supernet
@@ -34,6 +35,8 @@ class UniformPolicy(GatePolicy):
         sizes: Mapping[str, Value] | None = None,
     ) -> None:
         super().__init__(supernet, sizes=sizes)
+        if subset is not None and subset < 1:
+            raise InputError(f"subset={subset} runs nothing; give at least 1, or None for all.")
         self.renormalise, self.subset = renormalise, subset
 
     def gates(self, step: int, rng: torch.Generator) -> Gates:

@@ -1,0 +1,134 @@
+"""How LiteTransformerSearch ends: its proof told, a model that diverges survived, a stop heeded."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli_helpers import InProcess
+
+from formwright.estimate import Diverged
+from formwright.recipes import lts
+from formwright.report import write_report
+from formwright.study import Study
+from formwright.study.outcome import read_outcome
+from formwright.train import TrainConfig
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A search whose front is measured, before anything was trained."""
+    folder = tmp_path_factory.mktemp("found")
+    recipe = replace(lts.smoke(), trained=1)
+    study = recipe.begin(folder)
+    recipe.conduct(study)
+    study.close()
+    for name in ("outcome.json", "proof.json"):
+        (folder / name).unlink()
+    for run in folder.glob("trials/*/run"):
+        shutil.rmtree(run)
+    return folder
+
+
+@pytest.fixture
+def folder(found: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(found, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def conducted(recipe: lts.Lts, folder: Path, stop: Callable[[], bool] | None = None) -> Any:
+    """How it ended, and what it said meanwhile."""
+    said: list[str] = []
+    study = Study.open(folder)
+    try:
+        return recipe.conduct(study, stop=stop, say=said.append), said
+    finally:
+        study.close()
+
+
+def train_by_rank(monkeypatch: pytest.MonkeyPatch, *losses: float | None) -> None:
+    """Pick as many models and let their training give these losses, the smallest model first."""
+    left = iter(losses)
+
+    def training(job: Any) -> Mapping[str, float]:
+        loss = next(left)
+        if loss is None:
+            raise Diverged("training diverged: the loss is nan")
+        return {"loss": loss}
+
+    def picked(front: Any, baseline: Any) -> Any:
+        sizes = {trial.values["decoder_params"]: trial for trial in front}
+        assert len(sizes) >= len(losses)
+        return list(sizes.values())[: len(losses)]
+
+    monkeypatch.setattr(lts, "Training", lambda task, config: training)
+    monkeypatch.setattr(lts, "picked", picked)
+
+
+def test_models_that_diverge_do_not_take_the_result_with_them(folder: Path) -> None:
+    wild = TrainConfig(steps=40, batch_tokens=256, score_batches=1, warmup=0, lr=9.9)
+    ending, said = conducted(replace(lts.smoke(), training=wild), folder)
+    assert ending == "exhausted"
+    proof = json.loads((folder / "proof.json").read_text())
+    assert proof["models"] == []
+    assert proof["spearman"] is None
+    assert proof["failed"]
+    for row in proof["failed"]:
+        assert "diverged" in row["reason"]
+        assert any(f"trial {row['trial']} " in text and "diverged" in text for text in said)
+    outcome = read_outcome(folder)
+    assert outcome.baseline is not None
+    assert f"training of {len(proof['failed'])} of {len(proof['failed'])} diverged." in (
+        outcome.headline
+    )
+
+
+def test_one_that_diverges_is_not_ranked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train_by_rank(monkeypatch, 3.0, None, 2.0, 1.0)
+    conducted(replace(lts.smoke(), trained=4), folder)
+    proof = json.loads((folder / "proof.json").read_text())
+    assert [row["loss"] for row in proof["models"]] == [3.0, 2.0, 1.0]
+    assert len(proof["failed"]) == 1
+    assert proof["failed"][0]["trial"] not in [row["trial"] for row in proof["models"]]
+    assert proof["spearman"] == pytest.approx(1.0)
+    assert "ranks the 3 trained models with Spearman 1.00" in read_outcome(folder).headline
+
+
+def test_screen_json_and_report_tell_how_well_the_proxy_ranks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    train_by_rank(monkeypatch, 3.0, 1.0, 2.0)  # ranks 1 3 2: 1 - 6 x 2 / (3 x 8)
+    conducted(replace(lts.smoke(), trained=3), folder)
+    assert read_outcome(folder).facts["spearman"] == pytest.approx(0.5)
+    shown = json.loads(in_process("show", str(folder), "--json").stdout)
+    assert shown["facts"]["spearman"] == pytest.approx(0.5)
+    words = "ranks the 3 trained models with Spearman 0.50"
+    assert words in shown["headline"]
+    assert words in " ".join(in_process("show", str(folder)).stdout.split())
+    page = write_report(folder, folder / "page.html").read_text()
+    assert words in page
+    assert ">spearman<" in page
+
+
+def test_profiling_heeds_a_wish_to_stop_and_goes_on_later(folder: Path) -> None:
+    (folder / "profile.json").unlink()
+    journal = folder / "profile.json.journal"
+    journal.unlink()
+
+    def lines() -> list[str]:
+        return journal.read_text().splitlines() if journal.exists() else []
+
+    ending, said = conducted(lts.smoke(), folder, stop=lambda: len(lines()) >= 4)
+    assert ending == "stopped"
+    assert not any("searching" in text for text in said)
+    assert not (folder / "profile.json").exists()
+    before = lines()
+    assert len(before) == 4, "it stops before the next one"
+    ending, _ = conducted(lts.smoke(), folder)
+    assert ending == "exhausted"
+    assert lines()[: len(before)] == before
+    assert read_outcome(folder).headline

@@ -1,0 +1,250 @@
+"""What a user asks of a search: objectives, limits, folders, continuing."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli_helpers import InProcess
+
+import formwright as fw
+from formwright.cost import Target, read_target
+from formwright.errors import FormwrightError, InputError
+from formwright.recipes import par
+from formwright.recipes.catalogue import recipe, recipe_of
+from formwright.recipes.conduct import begin, conduct
+from formwright.recipes.headline import headline_objectives
+from formwright.recipes.plan import Plan
+from formwright.recipes.record import differences
+from formwright.space import Limit
+from formwright.space.constraint import Where
+from formwright.study import Study
+from formwright.study.job import discreet
+from formwright.study.outcome import read_outcome
+from formwright.trial import Objective
+
+TASK = "listops-tiny?train=200&valid=50"
+FREE = Plan(task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=4, width=64)
+CHEAP = ("search", "--task", TASK, "--cost", "flops", "--estimator", "decoder_params")
+CHEAP = (*CHEAP, "--workers", "1", "--width", "64")
+
+
+# --- objectives -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({"minimise": ("latency",), "maximise": ("accuracy",)}, ["accuracy", "latency"]),
+        ({"minimise": ("flops", "loss")}, ["loss", "flops"]),
+        ({"minimise": ("flops",), "maximise": ("decoder_params",)}, ["decoder_params", "flops"]),
+        ({"minimise": ("flops", "loss"), "order": ("flops", "loss")}, ["flops", "loss"]),
+    ],
+)
+def test_quality_comes_first_unless_ordered(asked: dict[str, Any], names: list[str]) -> None:
+    assert [o.name for o in FREE.replace(**asked).objectives()] == names
+
+
+def test_objectives_keep_the_order_they_are_given_in(tmp_path: Path) -> None:
+    wanted = (Objective("flops", "min"), Objective("decoder_params", "max"))
+    found = fw.search(TASK, objectives=wanted, budget=None, trials=6, out=tmp_path, **_free())
+    assert found.objectives == wanted
+    best = found.best()
+    assert best is not None
+    assert best.values["flops"] == min(trial.values["flops"] for trial in found.trials)
+    quality, cost = headline_objectives(found)
+    assert cost is not None
+    assert (quality.name, cost.name) == ("decoder_params", "flops")
+    with pytest.raises(InputError, match="No trial has a value called 'foo'; there are"):
+        found.best(foo=3)
+
+
+def test_one_objective_alone_has_a_champion_and_no_cost(tmp_path: Path) -> None:
+    study = begin(FREE.replace(maximise=("decoder_params",), trials=30), tmp_path)
+    _, outcome = conduct(study)
+    assert outcome.chosen is not None
+    best = max(trial.values["decoder_params"] for trial in study.trials)
+    assert study.trials[outcome.chosen].values["decoder_params"] == best
+    assert "cost" not in outcome.headline
+    assert "cheaper" not in outcome.headline
+
+
+def test_an_objective_that_nothing_measures_is_refused_before_trials(tmp_path: Path) -> None:
+    study = begin(FREE.replace(minimise=("foo",)), tmp_path)
+    with pytest.raises(InputError, match=r"Nothing here measures 'foo'; what is measured: .*flops"):
+        conduct(study)
+    assert study.trials == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"trials": 0}, "leave nothing to do"),
+        ({"trials": -3}, "leave nothing to do"),
+        ({"seconds": 0.0}, "leave nothing to do"),
+        ({"strategy": "given"}, "needs members"),
+        ({"estimator": "flops", "cost": "flops"}, "flops would be an objective twice"),
+        ({"minimise": ("loss",), "maximise": ("loss",)}, "loss would be an objective twice"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        FREE.replace(**change)
+
+
+# --- continuing -------------------------------------------------------------------------------
+
+
+def test_what_was_said_is_taken_back_when_the_search_goes_on(tmp_path: Path) -> None:
+    study = begin(FREE, tmp_path)
+    _, first = conduct(study)
+    assert first.headline
+    assert first.trials == 4
+    seen: list[str] = []
+
+    def on_event(event: Any) -> None:
+        if event.kind == "finished":
+            seen.append(read_outcome(tmp_path).headline)
+
+    ending, second = conduct(study, trials=40, stop=lambda: len(seen) >= 3, on_event=on_event)
+    assert ending == "stopped"
+    assert seen[0] == second.headline == read_outcome(tmp_path).headline == ""
+    assert second.baseline == first.baseline
+    _, third = conduct(study, trials=len(study.trials))
+    assert third.headline
+    assert third.trials == len(study.trials)
+
+
+def test_stopping_says_how_to_reach_the_same_end(tmp_path: Path, in_process: InProcess) -> None:
+    assert in_process(*CHEAP, "--trials", "4", "--out", str(tmp_path / "r")).returncode == 0
+    done = in_process("resume", str(tmp_path / "r"), "--trials", "9")
+    assert "9 trials done" in done.stdout
+    assert "--budget 30m" in done.stdout
+
+
+def test_another_space_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    space = FREE.make_space()
+    other = space.limited(Limit("params", high=10**6))
+    usual: dict[str, Any] = {"budget": None, "out": tmp_path, **_free()}
+    fw.search(TASK, space, trials=3, **usual)
+    assert len(fw.search(TASK, space, trials=5, **usual).trials) == 5
+    with pytest.raises(InputError, match="holds another search: its space"):
+        fw.search(TASK, other, trials=6, **usual)
+
+
+def test_any_function_can_be_a_constraint(tmp_path: Path) -> None:
+    space = FREE.make_space().limited(Where(lambda arch: len(arch.layers.layers) <= 5, "few"))
+    usual: dict[str, Any] = {"budget": None, "out": tmp_path, **_free()}
+    fw.search(TASK, space, trials=3, **usual)
+    found = fw.search(TASK, space, trials=8, **usual)
+    assert len(found.trials) == 8
+    assert all(len(found.architecture(trial).layers.layers) <= 5 for trial in found.trials)
+    with pytest.raises(FormwrightError, match="few"):
+        conduct(Study.open(tmp_path), trials=20)
+
+
+def test_a_folder_in_the_home_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    rows = "".join(f"{word},{label}\n" for word, label in (("good", 1), ("bad", 0)) * 20)
+    for folder in (home, tmp_path / "home2"):
+        folder.mkdir()
+        (folder / "reviews.csv").write_text("text,label\n" + rows)
+    monkeypatch.setenv("HOME", str(home))
+    for folder in (home, tmp_path / "home2"):
+        plan = FREE.replace(task=f"classify:{folder / 'reviews.csv'}")
+        conduct(begin(plan, tmp_path / f"run-{folder.name}"))
+        study = begin(plan, tmp_path / f"run-{folder.name}")
+        conduct(study, trials=6)
+        assert len(study.trials) == 6
+    assert str(home) + "/" not in (tmp_path / "run-home" / "study.db").read_bytes().decode("latin1")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("classify:/home/me/x.csv", "classify:~/x.csv"),
+        ("/home/me", "~"),
+        ("cannot read /home/me.", "cannot read ~."),
+        ("/home/me2/x", "/home/me2/x"),
+        ("/home/me.bak/x", "/home/me.bak/x"),
+        ("/mnt/home/me/x", "/mnt/home/me/x"),
+        (r'"first\n/home/me/x"', r'"first\n~/x"'),
+    ],
+)
+def test_only_the_home_folder_is_hidden(
+    text: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert discreet(text) == shown
+
+
+# --- options that would be passed over ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--preset", "smoke"), "--preset applies to a recipe"),
+        (("--steps", "7"), "--steps applies to --estimator train only"),
+        (("--set", "lr=1"), "--set applies to --estimator train only"),
+        (("--target", "threads=2"), "--target applies to --cost latency"),
+        (("--trials", "0"), "leave nothing to do"),
+    ],
+)
+def test_an_option_that_changes_nothing_is_refused(
+    words: tuple[str, ...], says: str, tmp_path: Path, in_process: InProcess
+) -> None:
+    done = in_process(*CHEAP, *words, "--out", str(tmp_path / "r"))
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())
+    assert not (tmp_path / "r").exists()
+
+
+def test_wrong_kinds_in_python_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="number of seconds"):
+        fw.search(budget="5s", out=tmp_path / "r")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no objective"):
+        fw.search(objectives=["loss"], out=tmp_path / "r")  # type: ignore[list-item]
+    assert not (tmp_path / "r").exists()
+
+
+# --- targets and recipes ------------------------------------------------------------------------
+
+
+def test_what_a_target_leaves_out_is_that_of_the_task_or_the_preset() -> None:
+    length = FREE.make_target().length
+    assert FREE.replace(target="threads=2").make_target() == Target(threads=2, length=length)
+    assert FREE.replace(target="length=9").make_target().length == 9
+    usual: Any = recipe("par", "small")
+    asked: Any = recipe("par", "small", target="threads=2")
+    assert asked.target == usual.target.replace(threads=2)
+    assert read_target("onnx") == Target(runtime="onnx")
+
+
+def test_a_recipe_is_continued_with_its_own_numbers_only(tmp_path: Path) -> None:
+    made = replace(par.smoke(), target=None)
+    study = made.begin(tmp_path)
+    assert differences(study, made) == []
+    longer = replace(made, training=made.training.replace(steps=7))
+    with pytest.raises(InputError, match=r"its training\.steps is 3, not 7"):
+        longer.begin(tmp_path)
+    with pytest.raises(InputError, match="its target is not given, not eager"):
+        par.smoke().begin(tmp_path)
+    other = longer.begin(tmp_path / "other")
+    with pytest.raises(InputError, match=r"its training\.steps is 7, not 3"):
+        recipe_of(other)
+    assert recipe_of(Study.open(tmp_path)).name == made.name
+
+
+def test_resuming_a_recipe_takes_no_budget(tmp_path: Path, in_process: InProcess) -> None:
+    replace(par.smoke(), target=None).begin(tmp_path / "r")
+    for words in (("--budget", "5s"), ("--trials", "500"), ("--workers", "7")):
+        done = in_process("resume", str(tmp_path / "r"), *words)
+        assert done.returncode == 2
+        assert f"{words[0]} does not apply to the recipe" in " ".join(done.stderr.split())
+
+
+def _free() -> dict[str, Any]:
+    return {"estimator": "decoder_params", "cost": "flops", "width": 64}
