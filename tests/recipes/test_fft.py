@@ -28,7 +28,7 @@ from formwright.model import Model, build, save_model
 from formwright.recipes import fft
 from formwright.recipes.catalogue import recipe, recipe_of
 from formwright.recipes.fft_profile import counted, shares_of_time
-from formwright.recipes.fft_search import highest_accepted
+from formwright.recipes.fft_search import Finding, highest_accepted
 from formwright.recipes.fft_space import Cut, Kept, grouped, groupings, predicted, prices
 from formwright.recipes.fft_weights import (
     cut_into,
@@ -48,6 +48,7 @@ from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Gates, Supernet
 from formwright.train import TrainConfig, train
+from formwright.trial import Objective
 
 FRAME = Frame(20, 12, Tag(5))
 CUT = Cut(layers=2, width=16, heads=4, inner=32, head_parts=4, inner_parts=4)
@@ -654,6 +655,16 @@ def test_a_search_may_be_shorter_than_the_looks_at_it(tmp_path: Path) -> None:
     assert short.conduct(short.begin(tmp_path)) != "stopped"
     (line,) = (tmp_path / "supernet" / "log.jsonl").read_text().splitlines()
     assert json.loads(line)["step"] == 12
+
+
+def test_of_two_searches_that_agree_the_better_weights_count() -> None:
+    first = Finding("do", 0.2, {"layers": 1}, {"accuracy": 0.7}, 5, "a")
+    second = replace(first, method="sdo", scores={"accuracy": 0.8}, folder="b")
+    other = replace(first, method="other", decisions={"layers": 2})
+    said: list[str] = []
+    wanted = Objective("accuracy", "max")
+    assert fft.different([first, second, other], wanted, said.append) == [second, other]
+    assert said == ["sdo and do found the same member"]
 
 
 @pytest.mark.parametrize("preset", ["paper", "small", "smoke"])
