@@ -97,7 +97,7 @@ def competed(folder: Path) -> Material:
         data = {"method": method, "price": 2.0, "folder": f"supernet/{method}/price-2"}
         (supernet / method / "found.json").write_text(json.dumps(data), encoding="utf-8")
     lines(supernet / "gates.jsonl", rows)  # as the method that was last leaves them
-    notes = ("a", "b (as trial 0)")
+    notes = ("a", "c and b")
     trials = [replace(t, note=note) for t, note in zip(found.trials, notes, strict=True)]
     return replace(found, trials=trials)
 

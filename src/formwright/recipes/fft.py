@@ -45,7 +45,7 @@ from formwright.recipes.conduct import (
     with_baseline,
 )
 from formwright.recipes.fft_profile import profile
-from formwright.recipes.fft_search import Finding, InheritingJudge, Method, sweep
+from formwright.recipes.fft_search import AGREED, Finding, InheritingJudge, Method, sweep
 from formwright.recipes.fft_space import Cut, predicted
 from formwright.recipes.fft_start import ContinuingJudge, cut_like, gentle
 from formwright.recipes.fft_words import compared
@@ -192,9 +192,7 @@ class Fft(OneShot):
                 found = sweep(recipe, study, outcome, times, stop=asked, say=say)
         if times is None or found is None:
             return "stopped"
-        found = different(found, study.objectives[0], say)
-        candidates = [(finding.method, finding.decisions) for finding in found]
-        candidates += equals(recipe, times, found)
+        candidates = members_of(found, study.objectives[0]) + equals(recipe, times, found)
         return oneshot.verdict(
             study,
             judge,
@@ -207,16 +205,15 @@ class Fft(OneShot):
         )
 
 
-def different(found: list[Finding], metric: Objective, say: Say) -> list[Finding]:
-    """One finding for each member: where two searches agree, that of the better weights."""
-    kept: list[Finding] = []
-    for finding in sorted(found, key=lambda f: metric.sign * f.scores[metric.name]):
-        same = next((k for k in kept if k.decisions == finding.decisions), None)
-        if same is not None:
-            say(f"{same.method} and {finding.method} found the same member")
-            continue
-        kept.append(finding)
-    return [finding for finding in found if finding in kept]
+def members_of(found: list[Finding], metric: Objective) -> list[tuple[str, Decisions]]:
+    """What was found, once each: where two searches agree, both are named, the better first."""
+    members: list[tuple[str, Decisions]] = []
+    for finding in found:
+        if all(finding.decisions != decisions for _, decisions in members):
+            alike = [other for other in found if other.decisions == finding.decisions]
+            alike.sort(key=lambda other: metric.sign * other.scores[metric.name])
+            members.append((AGREED.join(other.method for other in alike), finding.decisions))
+    return members
 
 
 def equals(

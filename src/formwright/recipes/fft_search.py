@@ -45,6 +45,7 @@ from formwright.train import TrainConfig, train
 if TYPE_CHECKING:
     from formwright.recipes.fft import Fft
 
+AGREED = " and "  # between the methods that found a trial
 _FOUND, _MODEL = "found.json", "model"
 _SHOWN = ("run.json", "search.json", "log.jsonl", "gates.jsonl", "result.json")
 
@@ -313,8 +314,9 @@ def _show(root: Path, found: Finding) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-def found_by(root: Path, method: str) -> Finding | None:
-    """What a method settled on, by the note of its trial; None for trials of no search."""
+def found_by(root: Path, note: str) -> Finding | None:
+    """What a search settled on, by the note of its trial; None for trials of no search."""
+    method = note.split(AGREED, maxsplit=1)[0]  # the one whose weights are better
     return _read(root / SUPERNET / method / _FOUND) if method in ("do", "sdo") else None
 
 

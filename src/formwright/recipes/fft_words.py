@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formwright.cost import compare
-from formwright.recipes.fft_search import Finding
+from formwright.recipes.fft_search import AGREED, Finding
 from formwright.recipes.headline import champion
 from formwright.study import Study
 from formwright.study.outcome import Outcome
@@ -21,7 +21,12 @@ def compared(recipe: "Fft", study: Study, outcome: Outcome, found: list[Finding]
     base = outcome.baseline
     bar = base.values[quality.name] + quality.sign * recipe.accept
     lowered = replace(base, values={**base.values, quality.name: bar})
-    pairs = [pair for pair in zip(study.trials, found, strict=False) if pair[0].done]
+    pairs = [
+        (trial, finding)
+        for trial in study.trials
+        for finding in found
+        if trial.done and finding.method in trial.note.split(AGREED)
+    ]
     searched = [trial for trial, _ in pairs]
     facts: dict[str, float] = {}
     for trial, finding in pairs:

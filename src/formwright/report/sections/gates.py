@@ -170,8 +170,7 @@ def title_html(material: Material, method: Method) -> Safe | None:
     if not method.name:
         return None
     words = "" if method.price is None else f", at price {method.price:g}"
-    # a note may go on: "sdo (as trial 0)"
-    trial = next((t for t in material.trials if f"{t.note} ".startswith(f"{method.name} ")), None)
+    trial = next((t for t in material.trials if method.name in t.note.split(" and ")), None)
     if trial is not None:
         words += f": trial {trial.number}"
         words += ", which the headline is about" * (trial.number == material.outcome.chosen)
