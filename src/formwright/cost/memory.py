@@ -11,7 +11,8 @@ allocator would serve some tensors from holes that loading the libraries left in
 holes in every run: so a model gets a heap of its own, and each tensor of 16 kilobytes or more
 comes from the system and goes back to it. And the system loads pages of libraries when their code
 is first used: so all are loaded before. What is left differs by about a tenth of a megabyte, which
-is how closely Linux counts; smaller differences say nothing.
+is how closely Linux counts; smaller differences say nothing. A model of less than that is said to
+take what its weights do.
 """
 
 import contextlib
@@ -27,9 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from formwright.arch import Architecture, from_json, to_json
+from formwright.arch.counting import count
 from formwright.cost.target import Target
 from formwright.errors import FormwrightError, InputError
 
+_BYTES = {"fp32": 4, "bf16": 2, "int8": 1}  # of a weight
 _RUNS = 3  # after the second, a run only repeats what was there
 _MMAP_THRESHOLD, _WHOLE = -3, 1 << 14  # of mallopt; blocks from here on come from the system
 _THP_DISABLE = 41  # of prctl: no pages of two megabytes, which would round everything up
@@ -185,7 +188,9 @@ def _rise(arch: Architecture, target: Target) -> dict[str, int]:
     _settle()
     for _ in range(_RUNS):
         run()
-    return {"peak_bytes": max(0, _status("VmHWM") - before), "baseline_bytes": baseline}
+    weights = count(arch).params * _BYTES[target.dtype]
+    peak = max(weights, _status("VmHWM") - before)
+    return {"peak_bytes": peak, "baseline_bytes": baseline}
 
 
 def run_tiny(target: Target) -> None:
