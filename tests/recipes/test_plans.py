@@ -18,6 +18,7 @@ from formwright.recipes.plan import Plan
 from formwright.recipes.record import differences
 from formwright.space import Limit
 from formwright.space.constraint import Where
+from formwright.space.files import write_space
 from formwright.study import Study
 from formwright.study.job import discreet
 from formwright.study.outcome import read_outcome
@@ -130,6 +131,17 @@ def test_another_space_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert len(fw.search(TASK, space, trials=5, **usual).trials) == 5
     with pytest.raises(InputError, match="holds another search: its space"):
         fw.search(TASK, other, trials=6, **usual)
+
+
+def test_a_space_in_a_file_is_searched_and_not_changed_midway(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    write_space(path, FREE.make_space())
+    plan = FREE.replace(space=str(path))
+    conduct(begin(plan, tmp_path / "run"))
+    assert len(begin(plan, tmp_path / "run").trials) == 4
+    write_space(path, FREE.make_space().limited(Limit("params", high=10**6)))
+    with pytest.raises(InputError, match="holds another search: its space"):
+        begin(plan, tmp_path / "run")
 
 
 def test_any_function_can_be_a_constraint(tmp_path: Path) -> None:

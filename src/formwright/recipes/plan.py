@@ -158,7 +158,10 @@ class Plan:
 
     def make_space(self) -> TreeSpace:
         """The space, for this task."""
-        return self.limited(_space_for(self.space, known_task(self.task), self.width))
+        task = known_task(self.task)
+        if self.space.endswith(".json"):
+            return self.limited(framed(read_space(Path(self.space).expanduser()), task))
+        return self.limited(_named(self.space, task, self.width))
 
     def limited(self, space: TreeSpace) -> TreeSpace:
         """A space within the limits on what can be counted."""
@@ -228,10 +231,8 @@ def framed(space: TreeSpace, task: Task) -> TreeSpace:
 
 
 @lru_cache(maxsize=8)
-def _space_for(name: str, task: Task, width: int) -> TreeSpace:
-    """A named space, or one from a file, with the task's frame."""
-    if name.endswith(".json"):
-        return framed(read_space(Path(name).expanduser()), task)
+def _named(name: str, task: Task, width: int) -> TreeSpace:
+    """A named space with the task's frame."""
     family = task.style(width)
     if name == "open":
         reach = (max(32, width // 64 * 32), max(64, width * 3 // 2 // 32 * 32), 32)
