@@ -41,7 +41,8 @@ PLAN: list[tuple[str, str, float, int]] = [
     *((where, "optuna tpe", 1.0, 200) for where in GPT),
     *(("bert", name, 1.0, 200) for name in (*OURS, "optuna nsgaii")),
     *(("bert", name, 1.0, 200) for name in ("optuna tpe", "optuna tpe multivariate")),
-    *((where, "optuna gp", 0.3, 100) for where in (*GPT, "bert")),
+    ("gpt rtx2080", "optuna gp", 0.3, 100),
+    ("gpt cpu", "optuna gp", 0.1, 50),
 ]
 
 
