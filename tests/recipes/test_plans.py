@@ -8,6 +8,7 @@ import pytest
 from tests.cli_helpers import InProcess
 
 import formwright as fw
+from formwright.cli.live import View
 from formwright.cost import Target, read_target
 from formwright.errors import FormwrightError, InputError
 from formwright.recipes import par
@@ -116,11 +117,16 @@ def test_what_was_said_is_taken_back_when_the_search_goes_on(tmp_path: Path) -> 
     assert third.trials == len(study.trials)
 
 
-def test_stopping_says_how_to_reach_the_same_end(tmp_path: Path, in_process: InProcess) -> None:
-    assert in_process(*CHEAP, "--trials", "4", "--out", str(tmp_path / "r")).returncode == 0
-    done = in_process("resume", str(tmp_path / "r"), "--trials", "9")
-    assert "9 trials done" in done.stdout
-    assert "--budget 30m" in done.stdout
+def test_stopping_says_how_to_reach_the_same_end(
+    tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "r")
+    done = in_process(*CHEAP, "--trials", "4", "--out", out)
+    assert f"next: formwright resume {out} --budget 30m" in " ".join(done.stdout.split())
+    monkeypatch.setattr(View, "stopped", lambda view: True)
+    done = in_process(*CHEAP, "--trials", "400", "--out", out)
+    assert done.returncode == 130
+    assert f"go on with: formwright resume {out} --trials 400" in " ".join(done.stdout.split())
 
 
 def test_another_space_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -244,6 +250,8 @@ def test_a_recipe_is_continued_with_its_own_numbers_only(tmp_path: Path) -> None
         longer.begin(tmp_path)
     with pytest.raises(InputError, match="its target is not given, not eager"):
         par.smoke().begin(tmp_path)
+    with pytest.raises(InputError, match=r"its training\.weight_decay is not given, not 0\.0"):
+        replace(made, training=made.training.replace(weight_decay=0.0)).begin(tmp_path)
     other = longer.begin(tmp_path / "other")
     with pytest.raises(InputError, match=r"its training\.steps is 7, not 3"):
         recipe_of(other)

@@ -54,16 +54,20 @@ def reopened(recipe: Named, folder: Path, **others: str | None) -> Study | None:
     study = Study.open(folder)
     asked = {"recipe": recipe.name, "seed": str(recipe.seed), **others}
     known = {**study.meta, "seed": str(study.seed)}
-    pairs = [(name, known.get(name), discreet(value or "")) for name, value in asked.items()]
+    pairs = [(name, known.get(name) or "", discreet(value or "")) for name, value in asked.items()]
     pairs.append(("target", _uncalibrated(study.meta.get("target")), _uncalibrated(recipe.target)))
-    for name, before, value in [*pairs, *differences(study, recipe)]:
-        if (before or "") != (value or ""):
-            raise InputError(
-                f"{folder} holds another search: its {name} is {before or 'not given'}, not "
-                f"{value or 'left out'}. Continue it with `formwright resume {folder}`, or choose "
-                "another --out."
-            )
+    different = [pair for pair in pairs if pair[1] != pair[2]] + differences(study, recipe)
+    for name, before, value in different:
+        raise InputError(
+            f"{folder} holds another search: its {name} is {_said(before, 'not given')}, not "
+            f"{_said(value, 'left out')}. Continue it with `formwright resume {folder}`, or choose "
+            "another --out."
+        )
     return study
+
+
+def _said(value: Any, nothing: str) -> str:
+    return nothing if value in (None, "") else str(value)
 
 
 def differences(study: Study, recipe: Named) -> list[tuple[str, Any, Any]]:
