@@ -1,0 +1,132 @@
+"""Digests of what every search gives under a fixed seed, on a machine whose times are counted.
+
+A refactoring must leave them as they are: run this before and after, and compare.
+
+    python benchmarks/digests.py --out before.json
+    python benchmarks/digests.py --compare before.json
+
+Clocks are replaced by FLOPs, so that latencies, and everything that follows from them, repeat.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from formwright.arch.counting import count
+from formwright.cost import memory, meter
+from formwright.cost.memory import Memory, MemoryMeter
+from formwright.cost.meter import Latency, Meter
+from formwright.study import Study
+
+SEARCHES = {
+    "usual": ["--cost", "flops", "--trials", "14", "--steps", "4", "--width", "32", "--set",
+              "batch_tokens=256", "--set", "score_batches=2", "--workers", "1"],
+    "usual-proxy": ["--cost", "params", "--estimator", "decoder_params", "--trials", "40",
+                    "--workers", "1"],
+    "lts": ["lts", "--preset", "smoke"],
+    "par": ["par", "--preset", "smoke"],
+    "par-fast": ["par-fast", "--preset", "smoke"],
+    "fft": ["fft", "--preset", "smoke"],
+    "fft-mini": ["fft-mini", "--preset", "smoke"],
+    "dartformer": ["dartformer", "--preset", "smoke"],
+    "dartformer-prune": ["dartformer-prune", "--preset", "smoke"],
+    "dartformer-layers": ["dartformer-layers", "--preset", "smoke"],
+    "dartformer-oneshot": ["dartformer-oneshot", "--preset", "smoke"],
+}  # fmt: skip
+CLOCKED = ("seconds", "tokens_per_second")  # values that follow from a real clock
+
+
+def main() -> None:
+    """Run all searches and print, write or compare their digests."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="write the digests here")
+    parser.add_argument("--compare", type=Path, help="digests to compare with")
+    parser.add_argument("--only", nargs="*", default=list(SEARCHES))
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    count_in_place_of_clocks()
+    found = {name: digest(SEARCHES[name]) for name in asked.only}
+    if asked.out:
+        asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    before = json.loads(asked.compare.read_text(encoding="utf-8")) if asked.compare else {}
+    for name, parts in found.items():
+        for part, value in parts.items():
+            known = before.get(name, {}).get(part)
+            verdict = "" if known is None else "  same" if known == value else f"  WAS {known}"
+            print(f"{name:20}{part:12}{value}{verdict}")
+    if any(before.get(name, parts) != parts for name, parts in found.items()):
+        sys.exit(1)
+
+
+def digest(words: list[str]) -> dict[str, str]:
+    """One search from its command to its files."""
+    from formwright.cli.main import main as formwright
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        argv = ["search", *words, "--out", str(folder), "--json"]
+        with open(Path(place) / "printed", "w", encoding="utf-8") as printed:
+            stdout, typed, sys.stdout = sys.stdout, sys.argv, printed
+            sys.argv = ["formwright", *argv]
+            try:
+                formwright()
+            except SystemExit as ended:
+                if ended.code:
+                    raise
+            finally:
+                sys.stdout, sys.argv = stdout, typed
+        study = Study.open(folder)
+        trials = study.trials
+        return {
+            "trials": short([[t.arch, sorted(t.decisions.items()), t.state] for t in trials]),
+            "values": short([sorted(kept(t.values).items()) for t in trials]),
+            "strings": short([study.notation(t.number) for t in trials]),
+            "weights": short(weights(folder)),
+        }
+
+
+def kept(values: Any) -> dict[str, float]:
+    """What does not follow from a clock."""
+    return {name: value for name, value in values.items() if name not in CLOCKED}
+
+
+def weights(folder: Path) -> list[str]:
+    """The trained weights that a search left, wherever they lie: only their bytes count."""
+    models = folder.rglob("model.safetensors")
+    return sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in models)
+
+
+def short(value: Any) -> str:
+    """The digest of a JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def count_in_place_of_clocks() -> None:
+    """Have time and memory follow from counts."""
+
+    def measure(self: Meter, arch: Any, **ignored: Any) -> Latency:
+        ours, theirs = (cost(a, self.target) for a in (arch, self.reference))
+        ratio = ours / theirs
+        return Latency(10 * ratio, ratio, 0.99 * ratio, 1.01 * ratio, 9)
+
+    def cost(arch: Any, target: Any) -> float:
+        layers = sum(1 for _ in arch.walk())
+        return count(arch, length=target.new_tokens, past=target.past).flops + 2e5 * layers
+
+    def peak(self: MemoryMeter, arch: Any) -> Memory:
+        size = 4 * count(arch).params
+        return Memory(peak_bytes=size, baseline_bytes=0)
+
+    meter._quiet_ms = lambda *ignored: 10.0
+    Meter.measure = measure  # type: ignore[method-assign]
+    memory.MemoryMeter.measure = peak  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    main()
