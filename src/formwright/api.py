@@ -15,7 +15,7 @@ from formwright.errors import InputError
 from formwright.recipes.conduct import begin, conduct
 from formwright.recipes.plan import Plan
 from formwright.report import write_report
-from formwright.space import TreeSpace
+from formwright.space import Space
 from formwright.study import Study
 from formwright.study.loop import OnEvent
 from formwright.study.outcome import Outcome, read_outcome
@@ -42,7 +42,7 @@ class Search(Study):
 
 def search(
     task: str = "stdlib",
-    space: str | TreeSpace = "open",
+    space: str | Space = "open",
     objectives: Sequence[Objective] = (),
     budget: float | None = 300.0,
     *,
@@ -63,11 +63,11 @@ def search(
         on_event: Told of every trial.
         options: Whatever else a ``Plan`` takes: ``max_latency``, ``strategy``, ``seed``, ...
     """
-    folder, own = Path(out), space if isinstance(space, TreeSpace) else None
+    folder, own = Path(out), space if isinstance(space, Space) else None
     _check(objectives, budget)
     plan = Plan(
         task=task,
-        space=space.name if isinstance(space, TreeSpace) else space,
+        space=space.name if isinstance(space, Space) else space,
         minimise=tuple(o.name for o in objectives if o.direction == "min"),
         maximise=tuple(o.name for o in objectives if o.direction == "max"),
         order=tuple(o.name for o in objectives),

@@ -32,23 +32,45 @@ class Objective:
         return 1 if self.direction == "min" else -1
 
 
-@dataclass(frozen=True)
+# How a trial came about. Strategies and recipes may use other words; these have one meaning.
+SEED = "seed"  # made by hand
+FOUND = "found"  # by another search, such as that of a supernet
+RANDOM = "random"  # drawn by the strategy
+CONTROL = "control"  # drawn at random beside the strategy, to compare it with random search
+CORNER = "corner"  # at an end of the space
+LISTED = "listed"  # the next of all members
+PREDICTED = "predicted"  # chosen by a model of what was seen
+MUTATION = "mutation"
+CROSSING = "crossing"
+PROMOTED = "promoted"  # an earlier trial, carried on at a higher fidelity
+WAITING = "waiting"  # a repeat, while others must end first
+
+
+@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """What a strategy wants tried.
 
     Args:
-        decisions: Where in the space it lies.
+        decisions: Where in the space it lies: any JSON.
+        origin: How it came about, in a word of the list above.
         parents: Numbers of the trials it was made from.
-        rung: How far to train it: 0 is the first, cheapest stage.
+        rung: Fidelity: trials of one rung are evaluated alike; 0 is the first, cheapest one.
+        steps: Training steps in all, earlier rungs included; None leaves it to the estimator.
+        train_seconds: The same in seconds of training.
         continues: Number of the trial whose training it carries on; None starts afresh.
-        note: How it came about, in a word or two.
+        note: What it is, or what was changed, for people to read.
+        details: Whatever else should be remembered of it, as plain JSON.
     """
 
     decisions: Mapping[str, Any]
+    origin: str = ""
     parents: tuple[int, ...] = ()
     rung: int = 0
+    steps: int | None = None
+    train_seconds: float | None = None
     continues: int | None = None
     note: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,11 +84,10 @@ class Trial:
         state: ``done`` has every objective; ``failed`` has a reason.
         values: Objective name to value, and whatever else was measured.
         reason: Why it failed, in one sentence.
-        parents: Numbers of the trials it was made from.
-        rung: Stage of training.
-        continues: Number of the trial whose training it carried on.
-        note: How the strategy came to it.
         seconds: What trying it cost.
+        original: The earlier trial that tried the same, whose values it has; None for most.
+
+    The others are those of the ``Proposal`` it came from.
     """
 
     number: int
@@ -77,9 +98,19 @@ class Trial:
     reason: str = ""
     parents: tuple[int, ...] = ()
     rung: int = 0
+    steps: int | None = None
+    train_seconds: float | None = None
     continues: int | None = None
+    origin: str = ""
     note: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    original: int | None = None
+
+    @classmethod
+    def of(cls, number: int, proposal: Proposal, **known: Any) -> "Trial":
+        """The trial that a proposal becomes."""
+        return cls(number=number, **{**vars(proposal), **known})
 
     @property
     def done(self) -> bool:
@@ -90,6 +121,19 @@ class Trial:
     def finished(self) -> bool:
         """Whether nothing about it can change any more."""
         return self.state in ("done", "failed")
+
+    @property
+    def control(self) -> bool:
+        """Whether it belongs to the random search that a study carries as its control."""
+        return self.origin == CONTROL
+
+    @property
+    def made_by(self) -> str:
+        """How it came about, in words."""
+        said = self.note if self.origin in (FOUND, SEED) and self.note else self.origin
+        if self.note and said != self.note:
+            said = f"{said}: {self.note}" if said else self.note
+        return said if self.original is None else f"{said} (as trial {self.original})".lstrip()
 
     @cached_property
     def key(self) -> Key:
@@ -105,9 +149,17 @@ def key_of(decisions: Mapping[str, Any]) -> Key:
     """Equal for equal decisions, in whatever order and from JSON or not."""
     try:
         return frozenset(decisions.items())
-    except TypeError:  # lists, as they come from JSON
-        pairs = ((k, tuple(v) if isinstance(v, list) else v) for k, v in decisions.items())
-        return frozenset(pairs)
+    except TypeError:  # lists or mappings inside
+        return frozenset((name, _hashable(value)) for name, value in decisions.items())
+
+
+def _hashable(value: Any) -> Any:
+    """JSON as something that can be a key; lists and tuples are one."""
+    if isinstance(value, Mapping):
+        return frozenset((name, _hashable(item)) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_hashable, value))
+    return value
 
 
 def usable(values: Mapping[str, float], objectives: Sequence[Objective]) -> str:

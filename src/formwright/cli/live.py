@@ -133,7 +133,8 @@ def trial_line(study: "Study", trial: Any) -> str:
     if study.strategy_name != "given":
         return line
     room = max(0, 78 - len(line))  # what is tried is known by its name
-    note = trial.note if len(trial.note) <= room else f"{trial.note[: max(0, room - 1)]}\u2026"
+    note = trial.made_by
+    note = note if len(note) <= room else f"{note[: max(0, room - 1)]}\u2026"
     return f"{line}  {note}".rstrip()
 
 

@@ -53,10 +53,14 @@ def run(
 
 def read_space(text: str) -> "TreeSpace":
     """The space meant by a name or a file."""
-    from formwright.space import named_space
+    from formwright.errors import InputError
+    from formwright.space import TreeSpace, named_space
     from formwright.space.files import read_space as from_file
 
-    return from_file(Path(text)) if text.endswith(".json") else named_space(text)
+    found = from_file(Path(text)) if text.endswith(".json") else named_space(text)
+    if not isinstance(found, TreeSpace):
+        raise InputError(f"{text} is no declared space; only those can be profiled.")
+    return found
 
 
 @contextmanager

@@ -89,9 +89,9 @@ def front_table(study: "Study", most: int = 20) -> "Table":
         values = [f"{trial.values[name]:.4g}" for name in names]
         params = trial.values.get("params")
         layers = f"{short(arch)} {arch.backbone.width}" if hasattr(arch, "backbone") else ""
-        if given and trial.note:
-            drawn = trial.note.startswith("random")  # which says nothing of what it is
-            layers = f"{trial.note}: {layers}" if drawn else trial.note
+        if given and trial.made_by:
+            drawn = trial.control  # which says nothing of what it is
+            layers = f"{trial.made_by}: {layers}" if drawn else trial.made_by
         shown.add_row(str(trial.number), *values, short_number(params) if params else "", layers)
     if baseline is not None and baseline.values:
         values = [f"{baseline.values.get(name, float('nan')):.4g}" for name in names]
@@ -114,7 +114,10 @@ def _trial_data(study: "Study", trial: "Trial") -> dict[str, Any]:
         "notation": study.notation(trial.number),
         "values": dict(trial.values),
         "rung": trial.rung,
+        "steps": trial.steps,
+        "origin": trial.origin,
         "note": trial.note,
+        "details": dict(trial.details),
         "reason": trial.reason,
         "parents": list(trial.parents),
         "seconds": trial.seconds,

@@ -48,7 +48,10 @@ class Cached(Estimator):
                     continue
 
     def __call__(self, work: Work) -> Mapping[str, float]:
-        key = f"{self.name}/{_id_of(work.arch)}/{work.trial.rung}"
+        trial = work.trial
+        key = f"{self.name}/{_id_of(work.arch)}/{trial.rung}"
+        if trial.steps is not None or trial.train_seconds is not None:
+            key += f"/{trial.steps}/{trial.train_seconds}"
         if self.by_seed:
             key += f"/{work.seed}"
         if key not in self.known:

@@ -11,6 +11,7 @@ from formwright.estimate.base import Diverged, Estimator, Work
 from formwright.model import Model
 from formwright.tasks import Task, load_task
 from formwright.train import TrainConfig, train
+from formwright.trial import Trial
 
 known_task = lru_cache(maxsize=4)(load_task)  # read once per process, not once per trial
 
@@ -19,28 +20,27 @@ known_task = lru_cache(maxsize=4)(load_task)  # read once per process, not once 
 class Training(Estimator):
     """Train on a task and give its validation scores.
 
-    Stage 0 trains for the steps of ``config``, stage r for ``eta**r`` times as many, going on
-    from the checkpoint of the stage before. The rate is held constant after the warm-up where
-    there are stages, since a schedule that ends would have to be begun anew.
+    A trial says for how many steps (or seconds) it is trained in all, and goes on from the
+    checkpoint of the one it continues; where it says nothing, the numbers of ``config`` hold. Where
+    trials are continued the schedule should be constant, since one that ends would have to be
+    begun anew.
 
     Args:
         task: Name of the task.
-        config: Every number of the first stage.
-        eta: How many times longer each stage is than the one before.
-        rungs: Stages that there are; a trial of the last one is never continued.
-        keep: Keep the model of the last stage in the trial's folder.
+        config: Every number of the training.
+        last: The rung after which a trial is never continued.
+        keep: Keep the model of such a trial in its folder.
         device: Where to train.
     """
 
     task: str
     config: TrainConfig
-    eta: int = 3
-    rungs: int = 1
+    last: int = 0
     keep: bool = True
     device: str = "cpu"
 
     def __call__(self, work: Work) -> Mapping[str, float]:
-        config = self.stage(work.trial.rung).replace(seed=work.seed)
+        config = self.fidelity(work.trial).replace(seed=work.seed)
         folder = work.folder / "run"
         if work.previous is not None and not folder.exists():
             _inherit(work.previous / "run", folder)
@@ -51,7 +51,7 @@ class Training(Estimator):
         _, result = train(begun, task, config, out=folder, device=self.device, stop=stop)
         if result.state == "interrupted":
             raise KeyboardInterrupt
-        self._tidy(folder, last=work.trial.rung >= self.rungs - 1)
+        self._tidy(folder, last=work.trial.rung >= self.last)
         if result.state == "diverged":
             raise Diverged(f"training diverged: {result.reason}")
         return {
@@ -66,17 +66,17 @@ class Training(Estimator):
         return arch
 
     def _tidy(self, folder: Path, *, last: bool) -> None:
-        """Keep what can still be of use: of the last stage the model, of others the checkpoint."""
+        """Keep what can still be of use: of the last rung the model, of others the checkpoint."""
         if not self.keep:
             shutil.rmtree(folder, ignore_errors=True)
         for spent in folder.glob("checkpoint-*" if last else "model"):
             shutil.rmtree(spent, ignore_errors=True)
 
-    def stage(self, rung: int) -> TrainConfig:
-        """The numbers of one stage; its last checkpoint is its end."""
-        times = self.eta**rung
-        steps = self.config.steps * times if self.config.steps is not None else None
-        seconds = self.config.seconds * times if self.config.seconds is not None else None
+    def fidelity(self, trial: Trial) -> TrainConfig:
+        """The numbers of one trial; its last checkpoint is its end."""
+        steps, seconds = trial.steps, trial.train_seconds
+        if steps is None and seconds is None:
+            steps, seconds = self.config.steps, self.config.seconds
         every = min(self.config.checkpoint_every, steps or self.config.checkpoint_every)
         return self.config.replace(steps=steps, seconds=seconds, checkpoint_every=every)
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from formwright.errors import StorageError
 from formwright.space import Space
-from formwright.study.folder import record_path, trial_folder
-from formwright.study.job import Evaluate, Job, attempt, job_seed
+from formwright.study.folder import record_path
+from formwright.study.job import Evaluate, Job, attempt
 from formwright.study.store import Claim, Store
-from formwright.trial import Objective
+from formwright.trial import Objective, Trial
 
 _PDEATHSIG = 1  # prctl's option: the signal to get when the parent dies
 
@@ -92,19 +92,13 @@ class _Worker:
         self.say("ended" if kept else "refused", number=claim.number)
 
     def _job(self, number: int) -> Job:
+        duty, trial = self.duty, self._trial(number)
+        member = duty.space.resolve(trial.decisions)
+        return Job.of(trial, member, duty.folder, duty.seed, self._trial)
+
+    def _trial(self, number: int) -> Trial:
         (trial,) = self.store.trials_at([number])
-        duty, previous, root = self.duty, None, trial
-        if trial.continues is not None:
-            previous = trial_folder(duty.folder, self.store.original(trial.continues))
-        while root.continues is not None:
-            (root,) = self.store.trials_at([root.continues])
-        return Job(
-            trial,
-            duty.space.resolve(trial.decisions),
-            trial_folder(duty.folder, number),
-            previous,
-            job_seed(duty.seed, root.number),
-        )
+        return trial
 
     def _beat(self) -> None:
         """Renew the claim three times in a lease, with a connection of this thread's own."""

@@ -16,8 +16,8 @@ from formwright.errors import FormwrightError, InputError
 from formwright.estimate.training import known_task
 from formwright.execute import search as run_study
 from formwright.recipes.headline import conclude, target_of
-from formwright.recipes.plan import Plan, framed
-from formwright.space import Decisions, TreeSpace
+from formwright.recipes.plan import Plan
+from formwright.space import Decisions, Space, space_data
 from formwright.study import Ending, Evaluate, Job, Rules, Study
 from formwright.study.job import discreet
 from formwright.study.loop import Event, OnEvent
@@ -45,7 +45,7 @@ def begin(
     plan: Plan,
     folder: Path,
     *,
-    space: TreeSpace | None = None,
+    space: Space | None = None,
     command: str = "",
     say: Say | None = None,
 ) -> Study:
@@ -61,7 +61,9 @@ def begin(
         say: Told what goes on.
     """
     say = say or (lambda text: None)
-    given = plan.limited(framed(space, known_task(plan.task))) if space is not None else None
+    given = (
+        plan.limited(space.for_frame(known_task(plan.task).frame)) if space is not None else None
+    )
     if (folder / "study.db").exists():
         study = Study.open(folder, space=given)
         _agree(plan, given or plan.make_space(), study)
@@ -97,7 +99,7 @@ def begin(
     return study
 
 
-def _check_latency(most: float, space: TreeSpace, target: Target, seed: int) -> None:
+def _check_latency(most: float, space: Space, target: Target, seed: int) -> None:
     """Refuse a limit that not even the smallest member keeps, before anything is trained."""
     rng, length = Random(seed), target.new_tokens
 
@@ -147,7 +149,10 @@ def conduct(
     workers = workers or plan.workers
     with one_thread():
         name, arch = plan.make_baseline()
-        outcome = with_baseline(study, name, arch, estimator, rung=plan.top, stop=stop, say=say)
+        steps = plan.steps * plan.eta**plan.top if plan.trains else None
+        outcome = with_baseline(
+            study, name, arch, estimator, rung=plan.top, steps=steps, stop=stop, say=say
+        )
         if outcome is None:
             return "stopped", read_outcome(study.folder)
         _check_measured(study, outcome)
@@ -244,6 +249,7 @@ def with_baseline(
     estimator: Evaluate,
     *,
     rung: int = 0,
+    steps: int | None = None,
     stop: Stop | None = None,
     say: Say,
 ) -> Outcome | None:
@@ -252,8 +258,8 @@ def with_baseline(
     if outcome.baseline is not None and outcome.baseline.values:
         return outcome
     say(f"evaluating the baseline, {name}")
-    trial = Trial(BASELINE, {}, rung=rung)
-    job = Heeding(trial, arch, study.folder / "baseline", None, study.seed, stop)
+    trial = Trial(BASELINE, {}, rung=rung, steps=steps)
+    job = Heeding(trial, arch, study.folder / "baseline", None, study.seed, stop=stop)
     try:
         values = dict(estimator(job))
     except KeyboardInterrupt:
@@ -272,12 +278,12 @@ def _against(target: Target, arch: Architecture) -> Target:
     return target if target.reference is not None else target.replace(reference=notation(arch))
 
 
-def _agree(plan: Plan, space: TreeSpace, study: Study) -> None:
+def _agree(plan: Plan, space: Space, study: Study) -> None:
     """A folder is continued by the same plan only; budgets and workers may differ."""
     free = {"seconds", "trials", "workers"}
     ours, theirs = (_plain(made.to_data()) for made in (plan, plan_of(study)))
     different = sorted(k for k in ours if k not in free and ours[k] != theirs[k])
-    if not different and _plain(space.to_data()) != study.meta["space"]:
+    if not different and _plain(space_data(space)) != study.meta["space"]:
         different, ours["space"], theirs["space"] = ["space"], "what is there now", "another one"
     if different:
         name = different[0]

@@ -62,6 +62,7 @@ from formwright.study.loop import OnEvent
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
+from formwright.trial import CONTROL, FOUND, SEED, Proposal
 from formwright.zoo.dartformer import NORM
 
 Variant = Literal["best", "prune", "layers", "oneshot"]
@@ -73,7 +74,7 @@ NAMES: dict[str, str] = {
 }
 ONE_SHOT = 4  # mechanisms of the even mix
 TRIES = 100  # draws for each random mix, after which there are not so many
-Candidates = list[tuple[str, Decisions]]
+Candidates = list[Proposal]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,11 +237,12 @@ class Dartformer(OneShot):
     def candidates(self, stages: Sequence[Stage]) -> Candidates:
         """What was found, then the homogeneous models, then random mixes."""
         found = self.found(stages)
-        rows: Candidates = [(f"found: {self.described(stages)}", found)]
+        words = f"found: {self.described(stages)}"
+        rows: Candidates = [Proposal(decisions=found, origin=FOUND, note=words)]
         for kind in self.encoders.kinds:
             decisions = self.encoders.homogeneous(kind, mixed=self.mixes)
             if decisions != found:
-                rows.append((f"all {kind}", decisions))
+                rows.append(Proposal(decisions=decisions, origin=SEED, note=f"all {kind}"))
         return rows + (self._random_mixes(rows) if self.mixes else [])
 
     def found(self, stages: Sequence[Stage]) -> Decisions:
@@ -271,8 +273,8 @@ class Dartformer(OneShot):
         drawn: Candidates = []
         for _ in range(TRIES * self.random):
             decisions = self.encoders.mix(rng.sample(pool, heads))
-            if decisions not in [known for _, known in rows + drawn]:
-                drawn.append(("random", decisions))
+            if decisions not in [known.decisions for known in rows + drawn]:
+                drawn.append(Proposal(decisions=decisions, origin=CONTROL))
             if len(drawn) == self.random:
                 break
         return drawn

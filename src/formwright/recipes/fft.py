@@ -45,18 +45,18 @@ from formwright.recipes.conduct import (
     with_baseline,
 )
 from formwright.recipes.fft_profile import profile
-from formwright.recipes.fft_search import AGREED, Finding, InheritingJudge, Method, sweep
+from formwright.recipes.fft_search import Finding, InheritingJudge, Method, sweep
 from formwright.recipes.fft_space import Cut, predicted
 from formwright.recipes.fft_start import ContinuingJudge, cut_like, gentle
 from formwright.recipes.fft_words import compared
 from formwright.recipes.headline import target_of
 from formwright.recipes.oneshot import SUPERNET, OneShot, at_length_of
-from formwright.space import Decisions, TreeSpace
+from formwright.space import TreeSpace
 from formwright.strategy.gradient import SearchConfig
 from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
 from formwright.train import TrainConfig
-from formwright.trial import Objective
+from formwright.trial import CONTROL, FOUND, Objective, Proposal
 
 _DRAWS = 400  # random members among which those of equal cost are picked
 
@@ -205,33 +205,40 @@ class Fft(OneShot):
         )
 
 
-def members_of(found: list[Finding], metric: Objective) -> list[tuple[str, Decisions]]:
+def members_of(found: list[Finding], metric: Objective) -> list[Proposal]:
     """What was found, once each: where two searches agree, both are named, the better first."""
-    members: list[tuple[str, Decisions]] = []
+    members: list[Proposal] = []
     for finding in found:
-        if all(finding.decisions != decisions for _, decisions in members):
+        if all(finding.decisions != known.decisions for known in members):
             alike = [other for other in found if other.decisions == finding.decisions]
             alike.sort(key=lambda other: metric.sign * other.scores[metric.name])
-            members.append((AGREED.join(other.method for other in alike), finding.decisions))
+            methods = [other.method for other in alike]
+            members.append(
+                Proposal(
+                    decisions=finding.decisions,
+                    origin=FOUND,
+                    note=" and ".join(methods),
+                    details={"methods": methods},
+                )
+            )
     return members
 
 
-def equals(
-    recipe: Fft, times: dict[str, float], found: list[Finding]
-) -> list[tuple[str, Decisions]]:
+def equals(recipe: Fft, times: dict[str, float], found: list[Finding]) -> list[Proposal]:
     """Random members whose predicted time is nearest to that of what was found."""
     space, cut = recipe.space, recipe.cut
     rng = Random(f"{recipe.seed}/equal cost")
     drawn = [space.sample(rng) for _ in range(_DRAWS)]
     costs = [predicted(cut, times, decisions) for decisions in drawn]
     taken: set[int] = set()
-    members: list[tuple[str, Decisions]] = []
+    members: list[Proposal] = []
     for finding in found:
         wished = predicted(cut, times, finding.decisions)
         near = sorted(range(_DRAWS), key=lambda i: (abs(costs[i] - wished), i))
         for index in [i for i in near if i not in taken][: recipe.random]:
             taken.add(index)
-            members.append((f"random, as dear as {finding.method}", drawn[index]))
+            note = f"as dear as {finding.method}"
+            members.append(Proposal(decisions=drawn[index], origin=CONTROL, note=note))
     return members
 
 

@@ -41,11 +41,11 @@ from formwright.study import Study
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig, train
+from formwright.trial import Trial
 
 if TYPE_CHECKING:
     from formwright.recipes.fft import Fft
 
-AGREED = " and "  # between the methods that found a trial
 _FOUND, _MODEL = "found.json", "model"
 _SHOWN = ("run.json", "search.json", "log.jsonl", "gates.jsonl", "result.json")
 
@@ -314,10 +314,11 @@ def _show(root: Path, found: Finding) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-def found_by(root: Path, note: str) -> Finding | None:
-    """What a search settled on, by the note of its trial; None for trials of no search."""
-    method = note.split(AGREED, maxsplit=1)[0]  # the one whose weights are better
-    return _read(root / SUPERNET / method / _FOUND) if method in ("do", "sdo") else None
+def found_by(root: Path, trial: Trial) -> Finding | None:
+    """What a search settled on, by its trial; None for trials of no search."""
+    for method in trial.details.get("methods", ()):  # the first has the better weights
+        return _read(root / SUPERNET / method / _FOUND)
+    return None
 
 
 def _read(path: Path) -> Finding | None:
@@ -339,7 +340,7 @@ class Inherited(Estimator):
 
     def __call__(self, work: Work) -> Mapping[str, float]:
         root = Path(self.folder)
-        found = found_by(root, work.trial.note)
+        found = found_by(root, work.trial)
         if found is None:
             return {}
         kept = work.folder / "inherited"

@@ -114,7 +114,7 @@ class Continued(Training):
     def __call__(self, work: Work) -> Mapping[str, float]:
         if work.trial.number == BASELINE:
             return super().__call__(work)
-        found = found_by(Path(self.study), work.trial.note)
+        found = found_by(Path(self.study), work.trial)
         if found is not None:
             return {**found.scores, "steps": float(found.steps)}
         assert self.member is not None

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formwright.cost import compare
-from formwright.recipes.fft_search import AGREED, Finding
+from formwright.recipes.fft_search import Finding
 from formwright.recipes.headline import champion
 from formwright.study import Study
 from formwright.study.outcome import Outcome
@@ -25,7 +25,7 @@ def compared(recipe: "Fft", study: Study, outcome: Outcome, found: list[Finding]
         (trial, finding)
         for trial in study.trials
         for finding in found
-        if trial.done and finding.method in trial.note.split(AGREED)
+        if trial.done and finding.method in trial.details.get("methods", ())
     ]
     searched = [trial for trial, _ in pairs]
     facts: dict[str, float] = {}

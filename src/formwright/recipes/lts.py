@@ -79,7 +79,7 @@ class Lts:
     """
 
     name: str
-    space: TreeSpace
+    space: Any
     baseline: tuple[str, Architecture]
     target: Target
     start: int = 100
@@ -264,7 +264,7 @@ def prove(
     for trial in spread:
         arch = study.space.resolve(trial.decisions)
         place = study.trial_folder(trial.number)
-        job = Heeding(replace(trial, rung=0), arch, place, None, recipe.seed, stop)
+        job = Heeding(replace(trial, rung=0), arch, place, None, recipe.seed, stop=stop)
         try:
             loss = training(job)["loss"]
         except Diverged as error:

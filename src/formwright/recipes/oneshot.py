@@ -28,12 +28,12 @@ from formwright.recipes.conduct import (
 )
 from formwright.recipes.headline import conclude, paired, target_of
 from formwright.recipes.record import numbers_of, reopened
-from formwright.space import Decisions, TreeSpace
+from formwright.space import TreeSpace
 from formwright.study import Ending, Rules, Study, run
 from formwright.study.loop import OnEvent
 from formwright.study.outcome import Baseline, Outcome, write_outcome
 from formwright.train import TrainConfig
-from formwright.trial import Objective
+from formwright.trial import Objective, Proposal
 
 SUPERNET = "supernet"  # its folder inside the study's
 
@@ -142,7 +142,7 @@ def verdict(
     study: Study,
     judge: Judge,
     baseline: tuple[str, Architecture],
-    candidates: Sequence[tuple[str, Decisions]],
+    candidates: Sequence[Proposal],
     *,
     words: Callable[[Outcome], Outcome] | None = None,
     stop: Stop | None = None,
@@ -155,7 +155,7 @@ def verdict(
         study: As the recipe began it.
         judge: How members are compared.
         baseline: The hand-designed rival.
-        candidates: Note and decisions: what was found first, then what it is held against.
+        candidates: What was found first, then what it is held against.
         words: Gives the outcome its headline, once all trials have ended; ``compared`` when not
             given. It is written once, last of all.
         stop: Asked several times a second.
@@ -198,7 +198,7 @@ def compared(study: Study, outcome: Outcome) -> Outcome:
         f"What the supernet found is {words} {baseline.name}, at {quality.name} {ours:.4g} "
         f"against {theirs:.4g}."
     )
-    drawn = [t.values[quality.name] for t in study.trials if t.done and t.note == "random"]
+    drawn = [t.values[quality.name] for t in study.trials if t.done and t.control]
     if drawn:
         best = min(drawn, key=lambda value: quality.sign * value)
         headline += f" The best of {len(drawn)} random members has {best:.4g}."

@@ -52,6 +52,7 @@ from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
 from formwright.supernet import Supernet, option_prices
 from formwright.train import TrainConfig
+from formwright.trial import FOUND, SEED, Proposal
 
 LETTERS = "sfi"
 _EPOCHS = 90  # of FBNet, which its temperature falls over
@@ -134,10 +135,13 @@ class Par(OneShot):
         arch = parse(order, defaults=self.family).bind(known_task(self.task).frame)
         return f"plain order {order}", arch.check()
 
-    def rivals(self) -> list[tuple[str, Decisions]]:
+    def rivals(self) -> list[Proposal]:
         """Orders made by hand."""
         named = (("sandwich", sandwich_order(self.slots)), ("design rule", par_order(self.slots)))
-        return [(f"{name} {text}", decisions_of(text, self.family)) for name, text in named]
+        return [
+            Proposal(decisions=decisions_of(text, self.family), origin=SEED, note=f"{name} {text}")
+            for name, text in named
+        ]
 
     def for_task(self, task: str) -> "Par":
         """The same on another task, timed at its length unless text goes on from a memory."""
@@ -160,7 +164,7 @@ class Par(OneShot):
         decisions = search(recipe, study, stop=stop, say=say)
         if decisions is None:
             return "stopped"
-        found = ("found by the supernet", decisions)
+        found = Proposal(decisions=decisions, origin=FOUND, note="found by the supernet")
         say(f"the supernet found {letters_of(study.space.resolve(decisions))}")
         return oneshot.verdict(
             study,

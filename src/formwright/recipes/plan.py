@@ -16,10 +16,8 @@ from formwright.cost import Target, read_target
 from formwright.errors import FormatError, InputError
 from formwright.estimate import Counted, Estimator, Measured, Proxies, Together, Training, proxies
 from formwright.estimate.training import known_task
-from formwright.space import Limit, TreeSpace, named_space
+from formwright.space import Limit, Space, space_for
 from formwright.space.files import read_space
-from formwright.space.order import order_space
-from formwright.space.rich import open_space
 from formwright.tasks import Task
 from formwright.train import TrainConfig
 from formwright.trial import Objective
@@ -116,7 +114,10 @@ class Plan:
     @property
     def strategy_options(self) -> dict[str, Any]:
         """What the strategy is made with."""
-        stages = {"eta": self.eta, "rungs": self.rungs}
+        config = self.train_config()
+        stages: dict[str, Any] = {"eta": self.eta, "rungs": self.rungs}
+        if self.trains:
+            stages |= {"steps": config.steps, "train_seconds": config.seconds}
         return {**(stages if self.strategy_name in STAGED else {}), **self.options}
 
     @property
@@ -156,14 +157,14 @@ class Plan:
         """Measured values that must not be exceeded."""
         return {"latency": self.max_latency} if self.max_latency is not None else {}
 
-    def make_space(self) -> TreeSpace:
+    def make_space(self) -> Space:
         """The space, for this task."""
         task = known_task(self.task)
         if self.space.endswith(".json"):
-            return self.limited(framed(read_space(Path(self.space).expanduser()), task))
+            return self.limited(read_space(Path(self.space).expanduser()).for_frame(task.frame))
         return self.limited(_named(self.space, task, self.width))
 
-    def limited(self, space: TreeSpace) -> TreeSpace:
+    def limited(self, space: Space) -> Space:
         """A space within the limits on what can be counted."""
         bounds = (("params", self.max_params), ("flops", self.max_flops))
         kept = [Limit(what, high=most) for what, most in bounds if most is not None]  # type: ignore[arg-type]
@@ -208,7 +209,7 @@ class Plan:
             memory = "memory" in {self.cost, *self.minimise, *self.maximise}
             parts.append(Measured(target, seconds=0.6, precision=0.03, memory=memory))
         if self.trains:
-            parts.append(Training(self.task, self.train_config(), self.eta, self.top + 1))
+            parts.append(Training(self.task, self.train_config(), self.top))
         else:
             parts.append(Proxies((self.estimator,), self.task))
         return Together(*parts)
@@ -222,21 +223,7 @@ def is_cost(objective: Objective) -> bool:
 STAGED = ("staged", "asha", "halving")  # strategies that continue trials in stages
 
 
-def framed(space: TreeSpace, task: Task) -> TreeSpace:
-    """The same space with the frame of a task."""
-    declared = space.declared
-    if isinstance(declared, Architecture):
-        declared = declared.replace(frame=task.frame)
-    return TreeSpace(declared, space.constraints, space.name)
-
-
 @lru_cache(maxsize=8)
-def _named(name: str, task: Task, width: int) -> TreeSpace:
-    """A named space with the task's frame."""
-    family = task.style(width)
-    if name == "open":
-        reach = (max(32, width // 64 * 32), max(64, width * 3 // 2 // 32 * 32), 32)
-        return open_space(family, task.frame, width=reach, slots=(2, 10))
-    if name == "par":
-        return order_space(family, task.frame, slots=8, letters="sfi")
-    return named_space(name, frame=task.frame)
+def _named(name: str, task: Task, width: int) -> Space:
+    """A named space for a task."""
+    return space_for(name, frame=task.frame, family=task.style(width), width=width)

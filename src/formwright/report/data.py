@@ -13,13 +13,10 @@ from typing import Any
 
 from formwright.arch.draw import draw_svg
 from formwright.report.html import Safe, packed, tag
-from formwright.report.material import Material, is_random, thinned
+from formwright.report.material import Material, thinned
 from formwright.report.sections.lineage import lineage_info
 from formwright.report.sections.table import value_names
 from formwright.report.words import readable
-from formwright.space import TreeSpace
-from formwright.space.choosing import One
-from formwright.space.draw import option_words
 from formwright.trial import Trial
 
 _DRAWINGS = 300  # they take a few milliseconds each, so that a page is made in seconds
@@ -35,16 +32,17 @@ def trial_data(material: Material) -> dict[str, Any]:
         "names": names,
         "titles": [readable(name) for name in names],
         "decisions": decisions,
-        "words": _option_words(material),
+        "words": material.space.option_words() if material.space is not None else {},
         "number": [trial.number for trial in kept],
         "state": [trial.state for trial in kept],
         "rung": [trial.rung for trial in kept],
         "seconds": [float(f"{trial.seconds:.4g}") for trial in kept],
-        "note": [trial.note for trial in kept],
+        "steps": [trial.steps for trial in kept],
+        "note": [trial.made_by for trial in kept],
         "reason": [trial.reason for trial in kept],
         "parents": [list(trial.parents) for trial in kept],
         "front": [int(trial.number in front) for trial in kept],
-        "random": [int(is_random(trial)) for trial in kept],
+        "random": [int(trial.control) for trial in kept],
         "shown": _shown(material),
         "values": [[_short(trial.values.get(name)) for trial in kept] for name in names],
         "choices": [[trial.decisions.get(name) for trial in kept] for name in decisions],
@@ -85,17 +83,6 @@ def _shown(material: Material) -> list[int]:
     """Whether each trial that the page holds is one that charts show."""
     compared = {trial.number for trial in material.compared}
     return [int(trial.number in compared) for trial in material.kept]
-
-
-def _option_words(material: Material) -> dict[str, list[str]]:
-    """What the options of a decision are called, where a trial stores only which one."""
-    if not isinstance(material.space, TreeSpace):
-        return {}
-    return {
-        name: [option_words(option) for option in getattr(choice.choice, "options", ())]
-        for name, choice in material.space.choices.items()
-        if isinstance(choice, One) and not choice.numeric
-    }
 
 
 def _short(value: float | None) -> float | None:

@@ -14,7 +14,7 @@ from formwright.arch import Architecture, parse
 from formwright.errors import FormwrightError
 from formwright.space import Space
 from formwright.study import Progress, Study
-from formwright.study.front import eligible
+from formwright.study.front import counting, eligible
 from formwright.study.outcome import Outcome, read_outcome
 from formwright.trial import Objective, Trial
 
@@ -60,10 +60,8 @@ class Material:
 
     @cached_property
     def compared(self) -> list[Trial]:
-        """Done trials at the highest rung with all objectives: what charts show."""
-        done = eligible(self.trials, self.objectives, {})
-        top = max((trial.rung for trial in done), default=0)
-        return [trial for trial in done if trial.rung == top]
+        """The trials that are compared, limits not looked at: what charts show."""
+        return counting(self.trials, self.objectives, {})
 
     @cached_property
     def counting(self) -> list[Trial]:
@@ -130,11 +128,6 @@ def gather(study: Study) -> Material:
         notations={trial.number: study.notation(trial.number) for trial in kept},
         folder=study.folder,
     )
-
-
-def is_random(trial: Trial) -> bool:
-    """Whether it belongs to the random search that a study carries as its control."""
-    return trial.note.startswith("random")
 
 
 def kept_trials(trials: Sequence[Trial], front: Sequence[Trial], most: int = MOST) -> list[Trial]:

@@ -119,7 +119,8 @@
     const place = make("div", { class: "drawing" });
     const values = data.names.filter((name) => column.get(name)[i] !== null)
       .map((name) => [title.get(name), figure(column.get(name)[i])]);
-    const about = [["state", data.state[i]], ["rung", String(data.rung[i])], ["cost", duration(data.seconds[i])]];
+    const about = [["state", data.state[i]], ["rung", String(data.rung[i])],
+      ...(data.steps[i] === null ? [] : [["trained for", `${data.steps[i]} steps`]]), ["cost", duration(data.seconds[i])]];
     if (data.note[i]) about.push(["made by", data.note[i]]);
     if (data.front[i]) about.push(["front", "yes"]);
     const chosen = data.decisions.map((name, d) => [name, said(name, data.choices[d][i])]).filter(([, v]) => v !== "");

@@ -4,14 +4,35 @@ from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span
 from formwright.space.constraint import Constraint, Unsatisfied, Where
 from formwright.space.limit import Limit
 from formwright.space.part import Decisions
-from formwright.space.registry import named_space, space_names
-from formwright.space.space import Looks, Space
+from formwright.space.registry import (
+    named_space,
+    published_space,
+    space_data,
+    space_for,
+    space_from_data,
+    space_kind,
+    space_names,
+)
+from formwright.space.space import (
+    Countable,
+    Crossable,
+    Encodable,
+    Enumerable,
+    Invertible,
+    Looks,
+    Space,
+)
 from formwright.space.tree import TreeSpace
 
 __all__ = [
     "Choice",
     "Constraint",
+    "Countable",
+    "Crossable",
     "Decisions",
+    "Encodable",
+    "Enumerable",
+    "Invertible",
     "Limit",
     "Looks",
     "Maybe",
@@ -24,5 +45,10 @@ __all__ = [
     "Unsatisfied",
     "Where",
     "named_space",
+    "published_space",
+    "space_data",
+    "space_for",
+    "space_from_data",
+    "space_kind",
     "space_names",
 ]

@@ -16,7 +16,7 @@ class Constraint(Node):
     """A condition on members. A declared node, so that a space with it can be written down."""
 
     @abstractmethod
-    def excess(self, member: Any) -> float:
+    def violation(self, member: Any) -> float:
         """How far a member is from satisfying it; 0 when it does. Guides the way back in."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Where(Constraint):
     def __deepcopy__(self, memory: Any) -> "Where":
         return self
 
-    def excess(self, member: Any) -> float:
+    def violation(self, member: Any) -> float:
         holds = self.__dict__["holds"]
         if holds is None:
             raise SpecError(

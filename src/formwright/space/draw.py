@@ -1,25 +1,27 @@
 """A space as text: its size, and every decision with what it may be."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from formwright.arch.layer import Residual
 from formwright.arch.node import Node
 from formwright.arch.writer import write
 from formwright.space.choosing import Choosing, Copies, May, Number, One, Some
-from formwright.space.tree import TreeSpace
+from formwright.space.constraint import Constraint
 
 _NUMBERED = re.compile(r"(\D+)(\d+)")
 
 
-def draw_space(space: TreeSpace) -> str:
+def outline(
+    name: str, size: int, choices: Mapping[str, Choosing], constraints: Sequence[Constraint]
+) -> str:
     """The outline of a space; decisions that are alike in every layer stand on one line."""
-    lines = [f"{space.name}: {short_number(space.size())} members"]
-    rows = list(_rows(space))
+    lines = [f"{name}: {short_number(size)} members"]
+    rows = list(_rows(choices))
     room = max(len(name) for name, _ in rows) if rows else 0
     lines += [f"  {name:{room}}  {meaning}" for name, meaning in rows]
-    lines += [f"  only if {constraint.describe()}" for constraint in space.constraints]
+    lines += [f"  only if {constraint.describe()}" for constraint in constraints]
     return "\n".join(lines)
 
 
@@ -61,9 +63,9 @@ def short_number(number: int) -> str:
     return f"{digits[0]}.{digits[1:3]}e{len(digits) - 1}"
 
 
-def _rows(space: TreeSpace) -> Iterator[tuple[str, str]]:
+def _rows(choices: Mapping[str, Choosing]) -> Iterator[tuple[str, str]]:
     groups: dict[tuple[str, str], list[str]] = {}
-    for name, choice in space.choices.items():
+    for name, choice in choices.items():
         found = _NUMBERED.fullmatch(name)
         groups.setdefault((found[1] if found else name, meaning(choice)), []).append(name)
     for (stem, words), names in groups.items():

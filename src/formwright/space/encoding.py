@@ -48,7 +48,7 @@ class Encoding:
             if value is None:
                 continue
             if meaning is None:
-                vector[[at + i for i in value]] = 1.0  # type: ignore[union-attr]
+                vector[[at + i for i in value]] = 1.0
             elif name in self._scaled:
                 vector[at], vector[at + 1] = meaning[value], 1.0
             else:

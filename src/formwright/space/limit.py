@@ -43,7 +43,7 @@ class Limit(Constraint):
         if self.low is None and self.high is None:
             raise SpecError(f"limit({self.what}) limits nothing; give it low, high or both.")
 
-    def excess(self, member: Any) -> float:
+    def violation(self, member: Any) -> float:
         """How far off, as a share of the bound that is missed."""
         found = counted(self.what, member)
         if self.low is not None and found < self.low:
@@ -65,7 +65,7 @@ class Limit(Constraint):
 class MixesTokens(Constraint):
     """Every stack has a layer that looks at other tokens; without one nothing can be learnt."""
 
-    def excess(self, member: Any) -> float:
+    def violation(self, member: Any) -> float:
         mixing = (
             any(isinstance(layer, Attention | Convolution) for _, layer in stack.walk())
             for _, stack, _ in member.stacks()

@@ -15,9 +15,15 @@ PAPER = "https://arxiv.org/abs/2009.04534"
 
 
 @published_space("par", PAPER)
-def par(slots: int = 32, frame: Frame = WIKITEXT_FRAME, letters: str = "sfi") -> TreeSpace:
-    """PAR Transformer: 32 slots, each attention, feed-forward or nothing."""
-    return order_space(transformer_xl_base(), frame, slots=slots, letters=letters)
+def par(
+    slots: int | None = None,
+    frame: Frame = WIKITEXT_FRAME,
+    letters: str = "sfi",
+    family: Style | None = None,
+) -> TreeSpace:
+    """PAR Transformer: 32 slots, each attention, feed-forward or nothing; 8 of another family."""
+    slots = slots or (32 if family is None else 8)
+    return order_space(family or transformer_xl_base(), frame, slots=slots, letters=letters)
 
 
 def order_space(family: Style, frame: Frame | None, *, slots: int, letters: str) -> TreeSpace:

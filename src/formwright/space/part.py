@@ -15,7 +15,7 @@ from formwright.space.choice import Value
 if TYPE_CHECKING:
     from formwright.space.choosing import Choosing
 
-Decisions = Mapping[str, Value]
+Decisions = Mapping[str, Any]  # any JSON; those of a declared space are ``Value``s
 Pick = Callable[["Choosing"], Value]
 Row = frozenset[tuple[str, Value]]  # what shared decisions were taken to be
 Table = dict[Row, int]  # how many ways there are, for each of those

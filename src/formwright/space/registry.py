@@ -1,17 +1,22 @@
-"""Named spaces: one file per published space, and what the command line calls it."""
+"""Spaces by name, and kinds of spaces by what restores them.
 
-from collections.abc import Callable
+A named space is a function (or a class) that makes one; a kind is a class that reads back what it
+wrote. A class that an installed package announces under ``formwright.spaces`` is both.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
-from formwright.errors import InputError, UnknownName
-from formwright.space.tree import TreeSpace
+from formwright.arch.codec import from_data, to_data
+from formwright.errors import FormatError, InputError
+from formwright.registry import Registry
+from formwright.space.constraint import Constraint
+from formwright.space.space import Space
 
-Maker = Callable[..., TreeSpace]
-
-_FILES = ("lts", "order", "rich")
-_SPACES: dict[str, "NamedSpace"] = {}
+Maker = Callable[..., Space]
+SpaceType = TypeVar("SpaceType", bound=type[Space])
 
 
 @dataclass(frozen=True)
@@ -20,21 +25,46 @@ class NamedSpace:
 
     name: str
     make: Maker
-    paper: str
+    paper: str = ""
 
     @property
     def summary(self) -> str:
         """What it is, in one line."""
-        return (self.make.__doc__ or "").strip().splitlines()[0]
+        return (inspect.getdoc(self.make) or "").partition("\n")[0]
+
+
+class _Spaces(Registry[NamedSpace]):
+    """Takes in a space, a class of spaces or a function that makes one."""
+
+    def announce(self, name: str, thing: Any) -> None:
+        if isinstance(thing, type) and issubclass(thing, Space):
+            if not hasattr(thing, "kind"):
+                space_kind(name)(thing)
+        elif not callable(thing):
+            raise InputError(f"{thing!r} is no space, and no function that makes one.")
+        self.add(name, NamedSpace(name, thing))
+
+
+KINDS: Registry[type[Space]] = Registry("kind of space", "formwright.space_kinds")
+SPACES = _Spaces("space", "formwright.spaces", "formwright.space")
+
+
+def space_kind(name: str) -> Callable[[SpaceType], SpaceType]:
+    """Make a class of spaces known, so that what it wrote can be read back."""
+
+    def register(cls: SpaceType) -> SpaceType:
+        KINDS.add(name, cls)
+        cls.kind = name
+        return cls
+
+    return register
 
 
 def published_space(name: str, paper: str = "") -> Callable[[Maker], Maker]:
     """Make a space known under ``name``."""
 
     def register(make: Maker) -> Maker:
-        if name in _SPACES:
-            raise InputError(f"Space {name!r} is already declared.")
-        _SPACES[name] = NamedSpace(name, make, paper)
+        SPACES.add(name, NamedSpace(name, make, paper))
         return make
 
     return register
@@ -42,27 +72,47 @@ def published_space(name: str, paper: str = "") -> Callable[[Maker], Maker]:
 
 def space_names() -> list[str]:
     """Every named space, sorted."""
-    _load()
-    return sorted(_SPACES)
+    return sorted(SPACES)
 
 
-def space_entry(name: str) -> NamedSpace:
-    """The entry of a named space."""
-    _load()
-    if name not in _SPACES:
-        raise UnknownName("space", name, _SPACES)
-    return _SPACES[name]
-
-
-def named_space(name: str, **options: Any) -> TreeSpace:
+def named_space(name: str, **options: Any) -> Space:
     """The space called ``name``, with options where it has some."""
-    entry = space_entry(name)
+    return _made(SPACES.get(name), options)
+
+
+def space_for(name: str, **known: Any) -> Space:
+    """The space called ``name``, told what it asks for by the names of its arguments.
+
+    Args:
+        name: Of the space.
+        known: What a search knows: ``frame`` and ``family`` of its task, ``width``.
+    """
+    entry = SPACES.get(name)
+    asked = inspect.signature(entry.make).parameters
+    return _made(entry, {key: value for key, value in known.items() if key in asked})
+
+
+def _made(entry: NamedSpace, options: Mapping[str, Any]) -> Space:
     try:
         return entry.make(**options)
     except TypeError as error:
-        raise InputError(f"Space {name!r}: {error}.") from None
+        raise InputError(f"Space {entry.name!r}: {error}.") from None
 
 
-def _load() -> None:
-    for file in _FILES:
-        import_module(f"formwright.space.{file}")
+def space_data(space: Space) -> dict[str, Any]:
+    """A space of any kind as plain JSON."""
+    constraints = [to_data(constraint) for constraint in space.constraints]
+    return {"kind": space.kind, **space.to_data(), "constraints": constraints}
+
+
+def space_from_data(data: Any) -> Space:
+    """The inverse of ``space_data``; anything else raises ``FormatError``."""
+    if not isinstance(data, Mapping):
+        raise FormatError("A space is a JSON object, and this is something else.")
+    SPACES.load()  # which may bring kinds with them
+    constraints = from_data(data.get("constraints", []), "constraints")
+    for constraint in constraints:
+        if not isinstance(constraint, Constraint):
+            raise FormatError('"constraints" must hold constraints only.')
+    kind = KINDS.get(str(data.get("kind", "tree")))  # files of the first format name none
+    return kind.from_data(data).limited(*constraints)

@@ -28,18 +28,21 @@ KERNELS = (3, 7, 15)
 def open_space(
     family: Style | None = None,
     frame: Frame = BYTES,
-    width: tuple[int, int, int] = (64, 256, 32),
-    slots: tuple[int, int] = (2, 12),
+    width: int | tuple[int, int, int] = (64, 256, 32),
+    slots: tuple[int, int] | None = None,
 ) -> TreeSpace:
     """A rich default space for encoders and decoders: order, kinds, heads, widths, norms.
 
     Args:
         family: Backbone and letters that it starts from; GPT-2's when not given.
         frame: Vocabulary, length and head, from the task.
-        width: Channels of the model: least, most, step.
-        slots: Sub-layers: least, most.
+        width: Channels of the model: least, most, step; or a width to reach around.
+        slots: Sub-layers: least, most; 2 to 12, or to 10 around a given width.
     """
     family = family or style("gpt2")
+    slots = slots or ((2, 10) if isinstance(width, int) else (2, 12))
+    if isinstance(width, int):
+        width = (max(32, width // 64 * 32), max(64, width * 3 // 2 // 32 * 32), 32)
     norm = OneOf("norm", (LayerNorm(), RMSNorm()))
     has_norm = family.backbone.norm is not None
     backbone = family.backbone.replace(width=Span("width", *width), norm=norm if has_norm else None)

@@ -1,18 +1,21 @@
 """What a space is to the rest of the program: a set of members that can be drawn and changed.
 
-Strategies see only this. A member is known by its decisions, a flat mapping of names to plain
-values, which is what a trial stores. Spaces of programs, whose length varies, implement the same
-few methods with mutations of their own.
+Strategies see only this. A member is known by its decisions, a mapping of names to any JSON, which
+is what a trial stores. Every space can draw, change, resolve and be written down; what only some
+can do (count, list, encode, cross, read back) is a class of its own that a space may also be and
+that a strategy may ask for.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from random import Random
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from formwright.arch.frame import Frame
 from formwright.space.constraint import Constraint, Unsatisfied
 from formwright.space.part import Decisions
 
@@ -45,10 +48,14 @@ class Space(ABC):
         constraints: What members must satisfy beyond the declaration.
     """
 
+    kind: ClassVar[str]  # what it is restored by; registered with ``space_kind``
     name: str = "space"
+    constraints: tuple[Constraint, ...] = ()
 
     def __init__(self, constraints: Sequence[Constraint] = ()) -> None:
         self.constraints = tuple(constraints)
+
+    # --- what every space must do -------------------------------------------------------
 
     @abstractmethod
     def draw(self, rng: Random) -> Decisions:
@@ -56,39 +63,50 @@ class Space(ABC):
 
     @abstractmethod
     def change(self, parent: Decisions, rng: Random, rate: float | None = None) -> Decisions:
-        """A member unlike its parent, constraints not looked at."""
+        """A member unlike its parent, constraints not looked at.
 
-    @abstractmethod
-    def blend(self, a: Decisions, b: Decisions, rng: Random) -> Decisions:
-        """A member that takes each decision from one of two parents, constraints not looked at."""
+        With ``rate`` every part of it changes with that probability, otherwise one does.
+        """
 
     @abstractmethod
     def resolve(self, decisions: Decisions) -> Any:
         """The member itself, for most spaces an architecture."""
 
     @abstractmethod
-    def decisions_of(self, member: Any) -> Decisions | None:
-        """The decisions that lead to a member; None when it is not in the space."""
-
-    @abstractmethod
-    def size(self) -> int:
-        """How many members there are, constraints not looked at."""
-
-    @abstractmethod
-    def members(self) -> Iterator[Decisions]:
-        """Every member that satisfies the constraints, in a fixed order."""
-
-    @abstractmethod
-    def columns(self) -> list[str]:
-        """What each number of an encoding means."""
-
-    @abstractmethod
-    def encode(self, decisions: Decisions) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        """A member as a vector, for surrogates."""
-
-    @abstractmethod
     def to_data(self) -> dict[str, Any]:
-        """The space as plain JSON."""
+        """What ``from_data`` needs, as plain JSON; constraints are written down elsewhere."""
+
+    @classmethod
+    @abstractmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "Space":
+        """The inverse of ``to_data``; anything else raises ``FormatError``."""
+
+    # --- what it may say differently ----------------------------------------------------
+
+    def for_frame(self, frame: Frame) -> "Space":
+        """The same space for a task's frame; itself where members have no frame."""
+        return self
+
+    def explain(self, parent: Decisions, child: Decisions) -> str:
+        """What was changed from one member to another, in words."""
+        return ", ".join(changed_decisions(parent, child))
+
+    def option_words(self) -> dict[str, list[str]]:
+        """What options are called, of decisions that store only which one was taken."""
+        return {}
+
+    def outline(self) -> str:
+        """What is open in it, as text."""
+        return f"{self.name}: {(self.__doc__ or type(self).__name__).partition(chr(10))[0]}"
+
+    # --- what follows -------------------------------------------------------------------
+
+    def limited(self, *constraints: Constraint) -> Self:
+        """The members that satisfy these as well."""
+        found = copy(self)
+        found.__dict__.pop("_home", None)  # which follows from the constraints
+        found.constraints = (*self.constraints, *constraints)
+        return found
 
     def sample(self, rng: Random, looks: Looks | None = None) -> Decisions:
         """A member at random that satisfies the constraints.
@@ -99,8 +117,8 @@ class Space(ABC):
         if not self.constraints:
             return self.draw(rng)
         looks = looks or Looks(sum(_SAMPLE) + _STROLL)
-        found, excess = self._found(lambda: self.draw(rng), rng, _SAMPLE, looks, spare=_STROLL)
-        return self._strolled(rng, looks) if found is None or excess > 0 else found
+        found, violation = self._found(lambda: self.draw(rng), rng, _SAMPLE, looks, spare=_STROLL)
+        return self._strolled(rng, looks) if found is None or violation > 0 else found
 
     def mutate(
         self,
@@ -117,29 +135,12 @@ class Space(ABC):
             return self.change(parent, rng, rate)
         return self._child(lambda: self.change(parent, rng, rate), parent, rng, looks, parent)
 
-    def cross(
-        self, a: Decisions, b: Decisions, rng: Random, looks: Looks | None = None
-    ) -> Decisions:
-        """A member that takes each decision from one of two parents; ``a`` where none is found."""
-        if not self.constraints:
-            return self.blend(a, b, rng)
-        return self._child(lambda: self.blend(a, b, rng), a, rng, looks)
-
-    def contains(self, member: Any) -> bool:
-        """Whether a member is in the space and satisfies its constraints."""
-        found = self.decisions_of(member)
-        return found is not None and self.excess(found) == 0
-
-    def distance(self, a: Decisions, b: Decisions) -> float:
-        """How unlike two members are: the mean absolute difference of their encodings."""
-        return float(np.abs(self.encode(a) - self.encode(b)).mean())
-
-    def excess(self, decisions: Decisions) -> float:
+    def violation(self, decisions: Decisions) -> float:
         """How far a member is from satisfying every constraint; 0 when it does."""
         if not self.constraints:
             return 0.0
         member = self.resolve(decisions)
-        return sum(constraint.excess(member) for constraint in self.constraints)
+        return sum(constraint.violation(member) for constraint in self.constraints)
 
     def _child(
         self,
@@ -151,10 +152,10 @@ class Space(ABC):
     ) -> Decisions:
         """What comes of parents and satisfies the constraints; else a parent that does."""
         few = looks or Looks(sum(_CHILD))
-        found, excess = self._found(draw, rng, _CHILD, few, unlike=unlike)
-        if found is not None and excess == 0:
+        found, violation = self._found(draw, rng, _CHILD, few, unlike=unlike)
+        if found is not None and violation == 0:
             return found
-        return parent if self.excess(parent) == 0 else self.sample(rng, looks)
+        return parent if self.violation(parent) == 0 else self.sample(rng, looks)
 
     def _found(
         self,
@@ -185,11 +186,11 @@ class Space(ABC):
             walks = best is not None and number >= draws
             found = self.change(best, rng) if best is not None and walks else draw()
             looks.left -= 1
-            excess = self.excess(found)
-            if excess == 0 and (unlike is None or found != unlike):
-                return found, excess
-            if 0 < excess < least or (walks and excess == least):  # also along a plain
-                best, least = found, excess
+            violation = self.violation(found)
+            if violation == 0 and (unlike is None or found != unlike):
+                return found, violation
+            if 0 < violation < least or (walks and violation == least):  # also along a plain
+                best, least = found, violation
         return best, least
 
     @cached_property
@@ -206,17 +207,91 @@ class Space(ABC):
 
     def _strolled(self, rng: Random, looks: Looks) -> Decisions:
         """A walk among members that satisfy the constraints."""
-        found, excess = self._home
-        if found is None or excess > 0:
+        found, violation = self._home
+        if found is None or violation > 0:
             words = "; ".join(constraint.describe() for constraint in self.constraints)
             raise Unsatisfied(
                 f"Nothing in the space {self.name!r} was found that satisfies: {words}. The "
-                f"closest of {_WALKS * sum(_HOME)} tried misses it by {excess:.3g}; relax a limit "
-                "or widen the space."
+                f"closest of {_WALKS * sum(_HOME)} tried misses it by {violation:.3g}; relax a "
+                "limit or widen the space."
             )
         for _ in range(min(_STROLL, looks.left)):
             looks.left -= 1
             child = self.change(found, rng)
-            if self.excess(child) == 0:
+            if self.violation(child) == 0:
                 found = child
         return found
+
+
+class Countable(Space):
+    """A space that knows its size."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """How many members there are, constraints not looked at."""
+
+
+class Enumerable(Space):
+    """A space that can list its members."""
+
+    @abstractmethod
+    def members(self) -> Iterator[Decisions]:
+        """Every member that satisfies the constraints, in a fixed order."""
+
+
+class Encodable(Space):
+    """A space that can write a member as a vector, for predictors."""
+
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """What each number of an encoding means."""
+
+    @abstractmethod
+    def encode(self, decisions: Decisions) -> "np.ndarray[Any, np.dtype[np.float64]]":
+        """A member as a vector."""
+
+    def distance(self, a: Decisions, b: Decisions) -> float:
+        """How unlike two members are: the mean absolute difference of their encodings."""
+        return float(np.abs(self.encode(a) - self.encode(b)).mean())
+
+
+class Crossable(Space):
+    """A space whose members can have two parents."""
+
+    @abstractmethod
+    def blend(self, a: Decisions, b: Decisions, rng: Random) -> Decisions:
+        """A member made from parts of two, constraints not looked at."""
+
+    def cross(
+        self, a: Decisions, b: Decisions, rng: Random, looks: Looks | None = None
+    ) -> Decisions:
+        """A member made from parts of two; ``a`` where constraints allow none."""
+        if not self.constraints:
+            return self.blend(a, b, rng)
+        return self._child(lambda: self.blend(a, b, rng), a, rng, looks)
+
+
+class Invertible(Space):
+    """A space that can tell where a member lies in it."""
+
+    @abstractmethod
+    def decisions_of(self, member: Any) -> Decisions | None:
+        """The decisions that lead to a member; None when it is not in the space."""
+
+    def contains(self, member: Any) -> bool:
+        """Whether a member is in the space and satisfies its constraints."""
+        found = self.decisions_of(member)
+        return found is not None and self.violation(found) == 0
+
+
+def changed_decisions(before: Decisions, after: Decisions) -> list[str]:
+    """Decisions that differ, in words."""
+    said = []
+    for name in dict.fromkeys([*before, *after]):
+        if name not in after:
+            said.append(f"{name}: removed {before[name]}")
+        elif name not in before:
+            said.append(f"{name}: added {after[name]}")
+        elif before[name] != after[name]:
+            said.append(f"{name}: {before[name]} -> {after[name]}")
+    return said

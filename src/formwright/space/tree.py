@@ -7,20 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from formwright.arch.architecture import Architecture
 from formwright.arch.codec import from_data, to_data
+from formwright.arch.frame import Frame
 from formwright.errors import FormatError, SpecError
 from formwright.space.choice import Value
-from formwright.space.choosing import Choosing, Some
+from formwright.space.choosing import Choosing, One, Some
 from formwright.space.compile import colliding, compiled, linked
 from formwright.space.constraint import Constraint
+from formwright.space.draw import option_words, outline
 from formwright.space.encoding import Encoding
 from formwright.space.part import Decisions
-from formwright.space.space import Space
+from formwright.space.registry import space_kind
+from formwright.space.space import Countable, Crossable, Encodable, Enumerable, Invertible
 
 FORMAT_VERSION = 1
 
 
-class TreeSpace(Space):
+@space_kind("tree")
+class TreeSpace(Countable, Enumerable, Encodable, Crossable, Invertible):
     """The members of a declaration.
 
     Args:
@@ -47,9 +52,10 @@ class TreeSpace(Space):
                     "space."
                 )
 
-    def limited(self, *constraints: Constraint) -> "TreeSpace":
-        """The members that satisfy these as well."""
-        return TreeSpace(self.declared, (*self.constraints, *constraints), self.name)
+    def for_frame(self, frame: Frame) -> "TreeSpace":
+        if not isinstance(self.declared, Architecture):
+            return self
+        return TreeSpace(self.declared.replace(frame=frame), self.constraints, self.name)
 
     def draw(self, rng: Random) -> Decisions:
         return self._walk(lambda part, taken: part.draw(taken, rng.randrange))
@@ -138,7 +144,7 @@ class TreeSpace(Space):
 
             try:
                 found = self._walk(step)
-                if self.excess(found) == 0:
+                if self.violation(found) == 0:
                     yield found
             except _DeadEnd:
                 pass
@@ -165,22 +171,26 @@ class TreeSpace(Space):
             "declared": to_data(
                 tuple(self.declared) if isinstance(self.declared, list) else self.declared
             ),
-            "constraints": [to_data(constraint) for constraint in self.constraints],
         }
 
+    def option_words(self) -> dict[str, list[str]]:
+        return {
+            name: [option_words(option) for option in getattr(choice.choice, "options", ())]
+            for name, choice in self.choices.items()
+            if isinstance(choice, One) and not choice.numeric
+        }
+
+    def outline(self) -> str:
+        return outline(self.name, self.size(), self.choices, self.constraints)
+
     @classmethod
-    def from_data(cls, data: Any) -> "TreeSpace":
-        """The inverse of ``to_data``; anything else raises ``FormatError``."""
-        if not isinstance(data, dict) or data.get("formwright_space") != FORMAT_VERSION:
+    def from_data(cls, data: Mapping[str, Any]) -> "TreeSpace":
+        if data.get("formwright_space") != FORMAT_VERSION:
             raise FormatError(
                 f"This is not a space of format version {FORMAT_VERSION}: the key "
                 '"formwright_space" is missing or another.'
             )
-        constraints = from_data(data.get("constraints", []), "constraints")
-        for constraint in constraints:
-            if not isinstance(constraint, Constraint):
-                raise FormatError('"constraints" must hold constraints only.')
-        return cls(from_data(data.get("declared"), "declared"), constraints, str(data.get("name")))
+        return cls(from_data(data.get("declared"), "declared"), name=str(data.get("name")))
 
     def _walk(self, take: Any) -> dict[str, Value]:
         """Visit every decision in play once; ``take(part, taken)`` says what it is to be."""

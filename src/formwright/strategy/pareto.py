@@ -64,16 +64,16 @@ def crowding(costs: Array) -> Array:
     return room
 
 
-def order_by_rank(costs: Array, excess: Array | None = None, enough: int | None = None) -> Ints:
+def order_by_rank(costs: Array, violation: Array | None = None, enough: int | None = None) -> Ints:
     """Row numbers from best to worst: by front, within a front by room.
 
     Args:
         costs: One row per point.
-        excess: How far each row is from being allowed; rows at 0 come before all others, and
+        violation: How far each row is from being allowed; rows at 0 come before all others, and
             those come by how little they miss it.
         enough: How many rows the caller will look at.
     """
-    allowed = np.arange(len(costs)) if excess is None else np.flatnonzero(excess <= 0)
+    allowed = np.arange(len(costs)) if violation is None else np.flatnonzero(violation <= 0)
     rank = ranks(costs[allowed], enough)
     room = np.zeros(len(allowed))
     for front in range(int(rank.max(initial=-1)) + 1):
@@ -81,10 +81,10 @@ def order_by_rank(costs: Array, excess: Array | None = None, enough: int | None 
         if np.isfinite(costs[allowed[members]]).all():
             room[members] = crowding(costs[allowed[members]])
     order = allowed[np.lexsort((-room, rank))]
-    if excess is None:
+    if violation is None:
         return order
-    missed = np.flatnonzero(excess > 0)
-    return np.concatenate([order, missed[np.argsort(excess[missed], kind="stable")]])
+    missed = np.flatnonzero(violation > 0)
+    return np.concatenate([order, missed[np.argsort(violation[missed], kind="stable")]])
 
 
 def hypervolume(costs: Array, reference: Array) -> float:

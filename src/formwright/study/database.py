@@ -17,6 +17,10 @@ from formwright.study.schema import APPLICATION, FORMAT_VERSION, RULES, TABLES
 _PATIENCE = 60.0  # seconds to wait for another process's commit; each takes milliseconds
 
 
+class Outdated(StorageError):
+    """The record is of an earlier format; ``migrate.upgrade`` brings it up to date."""
+
+
 class Database:
     """One connection to a study's file.
 
@@ -29,7 +33,7 @@ class Database:
         if not path.exists():
             raise InputError(f"{path.parent} holds no study: {path.name} is missing.")
         self.path = path
-        self._connection = _connect(path, readonly)
+        self._connection = connect(path, readonly)
         try:
             with self.explained():
                 self._check()
@@ -71,7 +75,7 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise StorageError(_explain(self.path, error)) from error
+            raise StorageError(explain(self.path, error)) from error
 
     def tidy(self) -> None:
         """Move the log into the main file as far as readers allow: a copy of it is then whole."""
@@ -101,11 +105,13 @@ class Database:
                 f"{self.path} is written in format version {version}; this program knows "
                 f"version {FORMAT_VERSION} and has changed nothing. Use a newer formwright."
             )
+        if version < FORMAT_VERSION:
+            raise Outdated(f"{self.path} is written in the earlier format version {version}.")
 
 
 def create(path: Path, meta: dict[str, str]) -> None:
     """Make a new study's file: all of it, or nothing that counts as a study."""
-    connection = _connect(path, readonly=False, new=True)
+    connection = connect(path, readonly=False, new=True)
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -122,12 +128,13 @@ def create(path: Path, meta: dict[str, str]) -> None:
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        raise StorageError(_explain(path, error)) from error
+        raise StorageError(explain(path, error)) from error
     finally:
         connection.close()
 
 
-def _connect(path: Path, readonly: bool, new: bool = False) -> sqlite3.Connection:
+def connect(path: Path, readonly: bool, new: bool = False) -> sqlite3.Connection:
+    """A connection to a file, with the journal that a study needs."""
     mode = "ro" if readonly else "rwc" if new else "rw"
     try:
         connection = _opened(path, f"mode={mode}")
@@ -143,7 +150,7 @@ def _connect(path: Path, readonly: bool, new: bool = False) -> sqlite3.Connectio
                 return _opened(path, "immutable=1")
             except sqlite3.Error:
                 pass
-        raise StorageError(_explain(path, error)) from error
+        raise StorageError(explain(path, error)) from error
 
 
 def _opened(path: Path, options: str) -> sqlite3.Connection:
@@ -162,7 +169,8 @@ def _opened(path: Path, options: str) -> sqlite3.Connection:
     return connection
 
 
-def _explain(path: Path, error: sqlite3.Error) -> str:
+def explain(path: Path, error: sqlite3.Error) -> str:
+    """What SQLite says, in one sentence with the path and what to do."""
     name, said = getattr(error, "sqlite_errorname", ""), str(error)
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return (

@@ -1,6 +1,14 @@
-"""The best of the finished trials: those that no other is better than in everything."""
+"""Which trials count, and which of them no other is better than in everything.
+
+The rule: a trial counts when it is done, its objectives are finite and its values keep the limits.
+Trials of different rungs had different training, so only those of one rung are compared: the
+highest that has a quorum, ``QUORUM`` trials that count or as many as the front of the rung below.
+Until then the rung below speaks for the study, so that the first promotion does not empty the
+front.
+"""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -9,30 +17,43 @@ import numpy as np
 from formwright.strategy.pareto import pareto_mask
 from formwright.trial import Objective, Trial
 
+QUORUM = 3
+
 
 def front(
     trials: Sequence[Trial],
     objectives: Sequence[Objective],
     limits: Mapping[str, float] | None = None,
 ) -> list[Trial]:
-    """Trials that are not dominated, by the first objective.
+    """The counting trials that no other dominates, by the first objective.
 
-    Only done trials at the highest rung count, with finite values within the limits; of several
-    with the same architecture, the first.
+    Of several with the same architecture, the first.
     """
-    done = eligible(trials, objectives, limits or {})
-    top = max((trial.rung for trial in done), default=0)
-    seen: set[Any] = set()
-    kept = []
-    for trial in done:
-        key = trial.arch or tuple(trial.decisions.items())
-        if trial.rung == top and key not in seen:
-            seen.add(key)
-            kept.append(trial)
-    if not kept:
-        return []
-    costs = np.array([trial.costs(objectives) for trial in kept])
-    return [kept[i] for i in non_dominated(costs)]
+    return _front(counting(trials, objectives, limits or {}), objectives)
+
+
+def counting(
+    trials: Sequence[Trial], objectives: Sequence[Objective], limits: Mapping[str, float]
+) -> list[Trial]:
+    """The trials that are compared: see the head of this file."""
+    by_rung: dict[int, list[Trial]] = {}
+    for trial in eligible(trials, objectives, limits):
+        by_rung.setdefault(trial.rung, []).append(trial)
+    rungs = sorted(by_rung, reverse=True)
+    for rung, below in pairwise(rungs):
+        found = by_rung[rung]
+        if len(found) >= QUORUM or len(found) >= len(_front(by_rung[below], objectives)):
+            return found
+    return by_rung[rungs[-1]] if rungs else []
+
+
+def _front(trials: Sequence[Trial], objectives: Sequence[Objective]) -> list[Trial]:
+    first: dict[Any, Trial] = {}
+    for trial in trials:
+        first.setdefault(trial.arch or trial.key, trial)
+    found = list(first.values())
+    costs = np.array([trial.costs(objectives) for trial in found])
+    return [found[i] for i in non_dominated(costs)] if found else []
 
 
 def eligible(

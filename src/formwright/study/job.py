@@ -15,11 +15,12 @@ import re
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from formwright.study.folder import trial_folder
 from formwright.study.rows import plain_values
 from formwright.trial import Objective, Trial, usable
 
@@ -38,6 +39,7 @@ class Job:
             it may hold what an interrupted try has left.
         previous: The folder of the trial it continues; None when it starts afresh.
         seed: Of its own; the same for all trials that continue one another.
+        parents: The folders of the trials it was made from, for weights that are inherited.
     """
 
     trial: Trial
@@ -45,6 +47,38 @@ class Job:
     folder: Path
     previous: Path | None
     seed: int
+    parents: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(
+        cls, trial: Trial, arch: Any, folder: Path, seed: int, known: Callable[[int], Trial]
+    ) -> "Job":
+        """The job of a trial.
+
+        Args:
+            trial: What is tried.
+            arch: The member that its decisions stand for.
+            folder: Of the study.
+            seed: Of the study.
+            known: Gives the trial of a number.
+        """
+
+        def files(number: int) -> Path:
+            """Where the files of an earlier trial are; a copy has those of its original."""
+            original = known(number).original
+            return trial_folder(folder, number if original is None else original)
+
+        root = trial
+        while root.continues is not None:
+            root = known(root.continues)
+        return cls(
+            trial,
+            arch,
+            trial_folder(folder, trial.number),
+            None if trial.continues is None else files(trial.continues),
+            job_seed(seed, root.number),
+            tuple(map(files, trial.parents)),
+        )
 
 
 @dataclass(frozen=True)

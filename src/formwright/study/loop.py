@@ -16,12 +16,11 @@ from typing import Any, Literal
 
 from formwright.arch import Architecture, arch_id, notation
 from formwright.errors import FormwrightError, InputError
-from formwright.study.folder import trial_folder
-from formwright.study.job import Answer, Executor, Job, job_seed, one_sentence
-from formwright.study.rows import Addition, dumped, written
+from formwright.study.job import Answer, Executor, Job, one_sentence
+from formwright.study.rows import Addition, as_stored, written
 from formwright.study.store import Store
 from formwright.study.study import Study
-from formwright.trial import Proposal, Trial
+from formwright.trial import CONTROL, Proposal, State, Trial
 
 Ending = Literal["trials", "seconds", "exhausted", "stopped"]
 OnEvent = Callable[["Event"], None]
@@ -106,8 +105,7 @@ class _Search:
         self.space, self.window = study.space, study.rules.window
         self.strategy = study.make_strategy(**options)
         self.trials = store.trials()
-        self.originals = store.originals()
-        self.first: dict[tuple[str, int], int] = {}  # architecture and rung to its first trial
+        self.first: dict[Any, int] = {}  # what would be measured to the first trial of it
         self.copies: dict[int, list[int]] = {}  # trial to those that wait for its values
         self.ended = 0  # trials 0 to here, this one not included, have ended
         self.told = 0  # and up to here the strategy knows them
@@ -127,7 +125,7 @@ class _Search:
     def resume(self) -> None:
         """Take up where the record ends."""
         for trial in self.trials:
-            if trial.number not in self.originals:
+            if trial.original is None:
                 self.first.setdefault(_key(trial), trial.number)
         self._advance()
         due = max(0, min(self.ended, len(self.trials) - self.window + 1))
@@ -136,13 +134,12 @@ class _Search:
         self.pending.extend(_as_proposed(trial) for trial in self.trials[due:])
         for trial in [t for t in self.trials[self.ended :] if not t.finished]:
             self.open += 1
-            original = self.originals.get(trial.number)
-            if original is None:
+            if trial.original is None:
                 self.jobs.append(self._job(trial, self.space.resolve(trial.decisions)))
-            elif self.trials[original].finished:
-                self._end(_copied(trial, self.trials[original]))
+            elif self.trials[trial.original].finished:
+                self._end(_copied(trial, self.trials[trial.original]))
             else:
-                self.copies.setdefault(original, []).append(trial.number)
+                self.copies.setdefault(trial.original, []).append(trial.number)
         self.commit()
 
     # ---------------------------------------------------------------------------------- turns
@@ -227,7 +224,7 @@ class _Search:
         control = self.study.rules.control
         if control and number % control == control - 1:
             rng = Random(f"{self.study.seed}/control/{number}")
-            return Proposal(self.space.sample(rng), note="random")
+            return Proposal(decisions=self.space.sample(rng), origin=CONTROL)
         return self.strategy.ask(number, tuple(self.pending))
 
     def _add(self, number: int, proposal: Proposal) -> None:
@@ -245,36 +242,30 @@ class _Search:
                 words = "" if self.executor.patience else notation(member)
         except FormwrightError as error:
             reason = one_sentence(error)
-        trial = Trial(
+        state: State = "failed" if reason else "waiting"
+        trial = Trial.of(
             number,
-            decisions,
-            arch,
-            "failed" if reason else "waiting",
+            proposal,
+            decisions=decisions,
+            arch=arch,
+            state=state,
             reason=reason,
-            parents=tuple(proposal.parents),
-            rung=proposal.rung,
-            continues=proposal.continues,
-            note=proposal.note,
+            details=as_stored(proposal.details),
         )
         original = self.first.setdefault(_key(trial), number)
         if original != number:
-            self._add_copy(trial, Addition(trial, text, words, original))
-            return
+            trial = self._copy(trial, original)
         self._place(Addition(trial, text, words))
-        if not trial.finished:
+        if original == number and not trial.finished:
             self.jobs.append(self._job(trial, member))
 
-    def _add_copy(self, trial: Trial, addition: Addition) -> None:
+    def _copy(self, trial: Trial, original: int) -> Trial:
         """The same was proposed before: it takes that one's values, now or when it has them."""
-        original = addition.original
-        assert original is not None
-        trial = replace(trial, note=f"{trial.note} (as trial {original})".lstrip())
-        self.originals[trial.number] = original
+        trial = replace(trial, original=original)
         if self.trials[original].finished:
-            trial = _copied(trial, self.trials[original])
-        else:
-            self.copies.setdefault(original, []).append(trial.number)
-        self._place(replace(addition, trial=trial))
+            return _copied(trial, self.trials[original])
+        self.copies.setdefault(original, []).append(trial.number)
+        return trial
 
     def _place(self, addition: Addition) -> None:
         self.trials.append(addition.trial)
@@ -284,18 +275,8 @@ class _Search:
         self._advance()
 
     def _job(self, trial: Trial, member: Any) -> Job:
-        previous, root = None, trial
-        if trial.continues is not None:
-            earlier = self.originals.get(trial.continues, trial.continues)
-            previous = trial_folder(self.study.folder, earlier)
-        while root.continues is not None:
-            root = self.trials[root.continues]
-        return Job(
-            trial,
-            member,
-            trial_folder(self.study.folder, trial.number),
-            previous,
-            job_seed(self.study.seed, root.number),
+        return Job.of(
+            trial, member, self.study.folder, self.study.seed, lambda number: self.trials[number]
         )
 
     # --------------------------------------------------------------------------------- ending
@@ -317,9 +298,9 @@ class _Search:
             self.ended += 1
 
 
-def _key(trial: Trial) -> tuple[str, int]:
+def _key(trial: Trial) -> Any:
     """Trials with the same key would measure the same thing."""
-    return trial.arch or dumped(sorted(trial.decisions.items())), trial.rung
+    return trial.arch or trial.key, trial.rung, trial.steps, trial.train_seconds
 
 
 def _copied(trial: Trial, original: Trial) -> Trial:

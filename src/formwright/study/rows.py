@@ -7,15 +7,18 @@ from typing import Any
 
 from formwright.trial import Trial
 
-COLUMNS = "number, arch, state, reason, rung, continues, note, seconds, decisions, results, parents"
+COLUMNS = (
+    "number, arch, state, reason, rung, steps, train_seconds, continues, origin, note, seconds, "
+    "original, decisions, results, parents, details"
+)
 FINISH = (
     "UPDATE trials SET state = ?, results = ?, reason = ?, seconds = ?, finished = ?, clock = ?, "
     "expires = NULL WHERE number = ? AND state IN ('waiting', 'running')"
 )
 ADD = (
-    "INSERT INTO trials (number, decisions, arch, notation, parents, rung, continues, note, "
-    "original, created, state, results, reason, seconds, finished, clock, worker) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO trials (number, decisions, arch, notation, parents, rung, steps, train_seconds, "
+    "continues, origin, note, details, original, created, state, results, reason, seconds, "
+    f"finished, clock, worker) VALUES ({', '.join('?' * 21)})"
 )
 
 
@@ -27,13 +30,11 @@ class Addition:
         trial: Its state may already be final: a copy of an earlier one is.
         decisions: The trial's, as JSON.
         notation: The architecture in words.
-        original: The earlier trial whose values it shares.
     """
 
     trial: Trial
     decisions: str
     notation: str = ""
-    original: int | None = None
 
 
 def dumped(value: Any) -> str:
@@ -46,7 +47,12 @@ def written(decisions: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     text = _encode(dict(decisions))
     if all(type(value) in (int, float, str) for value in decisions.values()):
         return text, dict(decisions)  # shares its names with all others, and saves memory
-    return text, _tupled(json.loads(text))
+    return text, _frozen(json.loads(text))
+
+
+def as_stored(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Details as they will be read back."""
+    return json.loads(_encode(dict(details))) if details else {}
 
 
 def _plain(value: Any) -> Any:
@@ -58,26 +64,31 @@ def _plain(value: Any) -> Any:
 _encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode  # made once: it is slow
 
 
-def _tupled(decisions: dict[str, Any]) -> dict[str, Any]:
-    """JSON has lists only, decisions tuples."""
-    for name, value in decisions.items():
-        if isinstance(value, list):
-            decisions[name] = tuple(value)
-    return decisions
+def _frozen(value: Any) -> Any:
+    """JSON has lists only, decisions tuples, at any depth."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):
+        return {name: _frozen(item) for name, item in value.items()}
+    return value
 
 
 def trials_of(rows: list[tuple[Any, ...]]) -> list[Trial]:
     """Rows as trials; all their JSON is read in one go, which is several times faster."""
-    decisions, results, parents = (
-        json.loads(f"[{','.join([row[i] for row in rows])}]") for i in (8, 9, 10)
+    decisions, results, parents, details = (
+        json.loads(f"[{','.join([row[i] for row in rows])}]") for i in (12, 13, 14, 15)
     )
-    nested = any("[" in row[8] for row in rows)
+    nested = any("[" in row[12] for row in rows)
     return [
-        Trial(number, _tupled(d) if nested else d, arch, state, v, reason, tuple(p), *rest)
-        for (number, arch, state, reason, *rest, _, _, _), d, v, p in zip(
-            rows, decisions, results, parents, strict=True
+        Trial(
+            number, _frozen(d) if nested else d, arch, state, v, reason, tuple(p), rung, steps,
+            train_seconds, continues, origin, note, more, seconds, original,
         )
-    ]
+        for (number, arch, state, reason, rung, steps, train_seconds, continues, origin, note,
+             seconds, original, *_), d, v, p, more in zip(
+            rows, decisions, results, parents, details, strict=True
+        )
+    ]  # fmt: skip
 
 
 def finish_row(trial: Trial, now: float, clock: float) -> tuple[Any, ...]:
@@ -89,7 +100,7 @@ def add_row(
     added: Addition, now: float, clock: float, running: bool, worker: str
 ) -> tuple[Any, ...]:
     trial, final = added.trial, added.trial.finished
-    running = running and added.original is None
+    running = running and trial.original is None
     waits = "running" if running else "waiting"
     return (
         trial.number,
@@ -98,9 +109,13 @@ def add_row(
         added.notation,
         dumped(trial.parents) if trial.parents else "[]",
         trial.rung,
+        trial.steps,
+        trial.train_seconds,
         trial.continues,
+        trial.origin,
         trial.note,
-        added.original,
+        dumped(dict(trial.details)) if trial.details else "{}",
+        trial.original,
         now,
         trial.state if final else waits,
         dumped(dict(trial.values)) if final else "{}",

@@ -4,7 +4,7 @@ A study is one SQLite file. Trials are numbered from 0 without gaps; a finished 
 log can be read and added to, but not changed, whatever program writes: triggers see to it.
 """
 
-FORMAT_VERSION = 1  # raised on any change that an older reader could not understand
+FORMAT_VERSION = 2  # raised on any change that an older reader could not understand
 APPLICATION = 0x46575354  # "FWST": how a study's file is told from any other SQLite file
 
 TABLES = """
@@ -17,9 +17,13 @@ CREATE TABLE trials (
     notation  TEXT NOT NULL,
     parents   TEXT NOT NULL,              -- JSON list of numbers
     rung      INTEGER NOT NULL,
+    steps     INTEGER,                    -- of training in all; NULL: the estimator decides
+    train_seconds REAL,                   -- the same in seconds of training
     continues INTEGER,
-    note      TEXT NOT NULL,
-    original  INTEGER,                    -- earlier trial of the same architecture and rung
+    origin    TEXT NOT NULL,              -- how it came about, in a word
+    note      TEXT NOT NULL,              -- the same for people to read
+    details   TEXT NOT NULL,              -- JSON object
+    original  INTEGER,                    -- earlier trial that tried the same
     created   REAL NOT NULL,              -- seconds since 1970, for people to read only
     state     TEXT NOT NULL CHECK (state IN ('waiting', 'running', 'done', 'failed')),
     results   TEXT NOT NULL DEFAULT '{}', -- JSON object: what was measured
@@ -51,7 +55,8 @@ WHEN OLD.state IN ('done', 'failed')
 BEGIN SELECT RAISE(ABORT, 'a finished trial never changes'); END;
 
 CREATE TRIGGER proposal_is_final BEFORE UPDATE OF
-    number, decisions, arch, notation, parents, rung, continues, note, original, created ON trials
+    number, decisions, arch, notation, parents, rung, steps, train_seconds, continues, origin, note,
+    details, original, created ON trials
 BEGIN SELECT RAISE(ABORT, 'what a trial tries never changes'); END;
 
 CREATE TRIGGER trials_stay BEFORE DELETE ON trials

@@ -71,18 +71,6 @@ class Store:
         found = [self._select("number = ?", (number,)) for number in numbers]
         return [trial for trials in found for trial in trials]
 
-    def originals(self) -> dict[int, int]:
-        """Trial to the earlier trial of the same architecture that it copies."""
-        query = "SELECT number, original FROM trials WHERE original IS NOT NULL"
-        with self.database.reading() as connection:
-            return dict(connection.execute(query).fetchall())
-
-    def original(self, number: int) -> int:
-        """The trial whose files a trial shares: its own, unless it is a copy."""
-        query = "SELECT coalesce(original, number) FROM trials WHERE number = ?"
-        with self.database.reading() as connection:
-            return int(connection.execute(query, (number,)).fetchone()[0])
-
     def notation(self, number: int) -> str:
         """The architecture of a trial in words."""
         query = "SELECT notation FROM trials WHERE number = ?"

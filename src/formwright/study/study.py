@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from formwright.arch import notation
-from formwright.errors import FormatError, InputError, StorageError
-from formwright.space import Space, TreeSpace
+from formwright.errors import InputError, SpecError, StorageError
+from formwright.space import Space, space_data, space_from_data
 from formwright.strategy.blackbox import Strategy, make_strategy
 from formwright.study import database
+from formwright.study.database import Outdated
 from formwright.study.folder import Lock, check_disk, holder, record_path, trial_folder
-from formwright.study.front import eligible, front
+from formwright.study.front import counting, front
 from formwright.study.job import discreet
+from formwright.study.migrate import upgrade
 from formwright.study.rows import dumped
 from formwright.study.schema import FORMAT_VERSION
 from formwright.study.store import Store
@@ -89,7 +91,7 @@ class Study:
 
     def __init__(self, folder: Path, space: Space | None = None) -> None:
         self.folder = folder
-        self._store = Store(record_path(folder), readonly=True)
+        self._store = _opened(folder)
         self.meta: dict[str, Any] = self._store.meta()
         try:
             self.objectives = tuple(Objective(*pair) for pair in self.meta["objectives"])
@@ -137,7 +139,7 @@ class Study:
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "versions": _versions(),
             "objectives": [[o.name, o.direction] for o in objectives],
-            "space": space.to_data(),
+            "space": space_data(space),
             "strategy": {"name": strategy, "options": dict(options or {})},
             "seed": seed,
             "rules": asdict(rules),
@@ -166,8 +168,8 @@ class Study:
 
         Args:
             folder: Where it is.
-            space: Needed for spaces of your own kind, and to go on where a constraint is a
-                function; others are restored from the record.
+            space: Needed to go on where a constraint is a function; others are restored from
+                the record.
         """
         return cls(Path(folder), space)
 
@@ -225,13 +227,8 @@ class Study:
                 raise InputError(
                     f"No trial has a value called {name!r}; there are {', '.join(sorted(known))}."
                 )
-        found = eligible(self.trials, self.objectives, {**self.rules.limits, **limits})
-        top = max((trial.rung for trial in found), default=0)
-        return min(
-            (trial for trial in found if trial.rung == top),
-            key=lambda trial: trial.costs([wanted]),
-            default=None,
-        )
+        found = counting(self.trials, self.objectives, {**self.rules.limits, **limits})
+        return min(found, key=lambda trial: trial.costs([wanted]), default=None)
 
     def notation(self, number: int) -> str:
         """The architecture of a trial in words; empty where the study is of something else."""
@@ -269,16 +266,26 @@ class Study:
 
     def _restored(self) -> Space:
         if self._given is not None:
-            if dumped(self._given.to_data()) != dumped(self.meta["space"]):
+            if dumped(space_data(self._given)) != dumped(self.meta["space"]):
                 raise InputError(f"The space given is not the one {self.folder} was begun with.")
             return self._given
         try:
-            return TreeSpace.from_data(self.meta["space"])
-        except FormatError as error:
+            return space_from_data(self.meta["space"])
+        except SpecError as error:
             raise StorageError(
-                f"The space of {self.folder} cannot be restored: {error} "
-                "If it is of a kind of your own, give it when you open the study."
+                f"The space of {self.folder} cannot be restored: {error} If it is of a kind of "
+                "your own, install the package that announces it, or give it: "
+                "Study.open(folder, space=...)."
             ) from None
+
+
+def _opened(folder: Path) -> Store:
+    """The record for reading; one of an earlier format is brought up to date first."""
+    try:
+        return Store(record_path(folder), readonly=True)
+    except Outdated:
+        upgrade(folder)
+        return Store(record_path(folder), readonly=True)
 
 
 def _options(options: Mapping[str, Any] | None, rules: Rules) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def title_html(material: Material, method: Method) -> Safe | None:
     if not method.name:
         return None
     words = "" if method.price is None else f", at price {method.price:g}"
-    trial = next((t for t in material.trials if method.name in t.note.split(" and ")), None)
+    trial = next((t for t in material.trials if method.name in t.details.get("methods", ())), None)
     if trial is not None:
         words += f": trial {trial.number}"
         words += ", which the headline is about" * (trial.number == material.outcome.chosen)

@@ -5,7 +5,7 @@ from math import isfinite, nan
 from typing import NamedTuple
 
 from formwright.report.html import Safe, joined, tag
-from formwright.report.material import Material, is_random
+from formwright.report.material import Material
 from formwright.report.section import Section
 from formwright.report.words import duration, figure, plural, readable
 from formwright.trial import Objective
@@ -101,7 +101,7 @@ def _sentence(material: Material) -> str:
 
 
 def _tiles(material: Material) -> list[Tile]:
-    state, random = material.state, sum(map(is_random, material.trials))
+    state, random = material.state, sum(trial.control for trial in material.trials)
     remark = f"{state.failed:,} failed" if state.failed else "none failed"
     if state.waiting + state.running:
         remark += f", {state.waiting + state.running:,} open"

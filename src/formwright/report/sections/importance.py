@@ -18,6 +18,7 @@ from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
 from formwright.report.section import Section
 from formwright.report.words import plural, readable
+from formwright.space import Encodable
 from formwright.strategy.ridge import Features, Ridge
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -54,7 +55,7 @@ class ImportanceInfo(NamedTuple):
 def importance_info(material: Material) -> ImportanceInfo | None:
     """Fit, shuffle, compare; None where there is too little to learn from."""
     space, trials = material.space, thinned(material.compared, _TRIALS)
-    if space is None or len(trials) < _FEWEST:
+    if not isinstance(space, Encodable) or len(trials) < _FEWEST:
         return None
     encoded = np.array([space.encode(trial.decisions) for trial in trials])
     values = np.array([[t.values[o.name] for o in material.objectives] for t in trials])

@@ -1,6 +1,5 @@
 """Where the best came from: its line of parents, and what changed at each step."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from formwright.arch import diff
@@ -8,6 +7,7 @@ from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import Section
 from formwright.report.words import figure, plural, readable
+from formwright.space.space import changed_decisions
 from formwright.trial import Trial
 
 _LONGEST = 60  # generations followed
@@ -54,19 +54,6 @@ def changes(material: Material, before: Trial, after: Trial) -> list[str]:
     return changed_decisions(before.decisions, after.decisions)
 
 
-def changed_decisions(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    """Decisions that differ, in words."""
-    said = []
-    for name in dict.fromkeys([*before, *after]):
-        if name not in after:
-            said.append(f"{name}: removed {before[name]}")
-        elif name not in before:
-            said.append(f"{name}: added {after[name]}")
-        elif before[name] != after[name]:
-            said.append(f"{name}: {before[name]} -> {after[name]}")
-    return said
-
-
 def lineage_html(material: Material) -> Safe | None:
     """The section: the line of the trial that the headline speaks of."""
     best = material.chosen
@@ -85,7 +72,10 @@ def _generation(material: Material, step: Generation) -> Safe:
     number = trial.number
     button = tag("button", f"trial {number}", type="button", class_="link", data_trial=number)
     head = tag(
-        "p", button, f" {values}", tag("span", trial.note, class_="quiet") if trial.note else None
+        "p",
+        button,
+        f" {values}",
+        tag("span", trial.origin, class_="quiet") if trial.origin else None,
     )
     if step.parent is None:
         return tag("li", head, tag("p", "founder: made from no other", class_="quiet"))

@@ -102,7 +102,7 @@ def _member(material: Material, trial: Trial) -> Safe:
         tag("span", tag("small", readable(o.name)), " ", tag("b", figure(trial.values[o.name])))
         for o in material.objectives
     ]
-    made_by = tag("small", trial.note) if trial.note else None
+    made_by = tag("small", trial.made_by) if trial.made_by else None
     number = tag("span", f"trial {trial.number}", made_by, class_="number")
     head = tag(
         "summary",

@@ -19,7 +19,7 @@ from formwright.report.chart import (
     stairs,
 )
 from formwright.report.html import Safe, joined, tag
-from formwright.report.material import Material, is_random, thinned
+from formwright.report.material import Material, thinned
 from formwright.report.section import Section
 from formwright.report.words import figure, plural, readable, wish
 from formwright.trial import Objective, Trial
@@ -73,8 +73,8 @@ def pareto_info(material: Material, pair: Pair, most: int = _DOTS) -> ParetoInfo
         x=x,
         y=y,
         front=front,
-        dominated=[trial for trial in shown if not is_random(trial)],
-        random=[trial for trial in shown if is_random(trial)],
+        dominated=[trial for trial in shown if not trial.control],
+        random=[trial for trial in shown if trial.control],
         baseline=(values[x.name], values[y.name]) if known else None,
         left_out=len(others) - len(shown),
         chosen=material.chosen.number if material.chosen else None,
@@ -150,8 +150,8 @@ def values_info(material: Material) -> ValuesInfo:
     shown = [trial for trial in material.compared if trial.number in held]
     return ValuesInfo(
         objective=objective,
-        found=[trial for trial in shown if not is_random(trial)],
-        random=[trial for trial in shown if is_random(trial)],
+        found=[trial for trial in shown if not trial.control],
+        random=[trial for trial in shown if trial.control],
         best=best,
         baseline=baseline_values(material).get(objective.name),
     )

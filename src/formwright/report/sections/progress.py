@@ -22,12 +22,12 @@ from formwright.report.chart import (
     stairs,
 )
 from formwright.report.html import Safe, joined, tag
-from formwright.report.material import Material, is_random
+from formwright.report.material import Material
 from formwright.report.section import Section
 from formwright.report.words import duration, plural
 from formwright.strategy.pareto import hypervolume
 from formwright.study.front import eligible
-from formwright.trial import Objective, Trial
+from formwright.trial import RANDOM, Objective, Trial
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -81,7 +81,7 @@ def progress_info(material: Material) -> ProgressInfo | None:
     counting = {trial.number for trial in counted}
     staged = [trial for trial in material.trials if trial.rung == rung]
     controls = [trial for trial in staged if drawn_evenly(trial)]
-    others = [trial for trial in staged if not is_random(trial)]
+    others = [trial for trial in staged if not trial.control]
     compared = len(controls) >= _FEW and bool(others)
     random = _curve(controls, counting, material.objectives, box) if compared else None
     found = _curve(others or controls, counting, material.objectives, box)
@@ -90,7 +90,7 @@ def progress_info(material: Material) -> ProgressInfo | None:
 
 def drawn_evenly(trial: Trial) -> bool:
     """Whether random search could have tried it: the control, and what a strategy begins with."""
-    return is_random(trial) or trial.note.startswith("sample")
+    return trial.control or trial.origin == RANDOM
 
 
 def _common_rung(done: Sequence[Trial]) -> int:

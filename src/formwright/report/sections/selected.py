@@ -38,7 +38,7 @@ def selected_html(material: Material) -> Safe | None:
     if info is None:
         return None
     trial = info.trial
-    words = trial.note or "what was found"
+    words = trial.made_by or "what was found"
     found = _one(material, f"Trial {trial.number}: {words}", info.found, dict(trial.values))
     other = None
     if info.baseline is not None and material.outcome.baseline is not None:

@@ -7,40 +7,36 @@ Differs from the paper: with several objectives trials are ranked by front and r
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
 from formwright.errors import InputError
-from formwright.space import Space
 from formwright.strategy.blackbox.base import Strategy, strategy
-from formwright.trial import Objective, Proposal, Trial
+from formwright.trial import Proposal, Trial
 
 
 @strategy("asha")
+@dataclass(kw_only=True, eq=False)
 class Asha(Strategy):
     """Random members, trained longer the better they do.
 
     Args:
-        space: Where proposals come from.
-        objectives: What counts.
-        seed: The same seed and the same history give the same proposals.
         eta: One in so many is promoted, and trained so many times longer.
-        rungs: Stages of training; the last is ``eta ** (rungs - 1)`` times the first.
-        options: ``limits``.
+        rungs: Fidelities; the last is ``eta ** (rungs - 1)`` times the first.
+        steps: Of training on the first rung; None leaves them to the estimator.
+        train_seconds: The same in seconds of training.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        eta: int = 3,
-        rungs: int = 4,
-        **options: Any,
-    ) -> None:
-        super().__init__(space, objectives, seed, **options)
-        if eta < 2 or rungs < 1:
-            raise InputError(f"eta={eta} must be at least 2 and rungs={rungs} at least 1.")
-        self.eta, self.rungs = eta, rungs
+    eta: int = 3
+    rungs: int = 4
+    steps: int | None = None
+    train_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.eta < 2 or self.rungs < 1:
+            raise InputError(
+                f"eta={self.eta} must be at least 2 and rungs={self.rungs} at least 1."
+            )
         self.finished: list[Trial] = []  # also the failed ones
         self.counted: set[int] = set()  # numbers of those that did not fail
 
@@ -55,12 +51,9 @@ class Asha(Strategy):
         promoted = {trial.continues for trial in (*self.finished, *pending)}
         for trial in self.promising(pending):
             if trial.number not in promoted:
-                return Proposal(
-                    trial.decisions, (trial.number,), trial.rung + 1, trial.number, "promotion"
-                )
-        rng = self.rng(number)
-        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
-        return None if found is None else Proposal(found, note="sample")
+                return self.promoted(trial, self.eta)
+        found = self.drawn(number, pending)
+        return found and replace(found, steps=self.steps, train_seconds=self.train_seconds)
 
     def promising(self, pending: Sequence[Trial]) -> list[Trial]:
         """Those that deserve the next rung, whether they had it or not; highest rung first."""

@@ -6,21 +6,30 @@ A strategy keeps no random state and does no I/O. Its draws for trial ``n`` come
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
-from importlib import import_module
 from itertools import islice
-from pkgutil import iter_modules
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from formwright.errors import InputError, UnknownName
-from formwright.space import Decisions, Looks, Space, Unsatisfied
+from formwright.errors import InputError
+from formwright.registry import Registry
+from formwright.space import Countable, Decisions, Enumerable, Looks, Space, Unsatisfied
 from formwright.strategy.pareto import Array, order_by_rank, pareto_mask
-from formwright.trial import Key, Objective, Proposal, Trial, key_of, usable
+from formwright.trial import (
+    MUTATION,
+    PROMOTED,
+    RANDOM,
+    Key,
+    Objective,
+    Proposal,
+    Trial,
+    key_of,
+    usable,
+)
 
-_STRATEGIES: dict[str, type["Strategy"]] = {}
 _TRIES = 30  # draws that may repeat something known before another way is taken
 _SAMPLED = 400  # looks at constraints for the samples that come last
 _LISTED = 10_000  # spaces up to this size are listed to find what is left
@@ -28,8 +37,11 @@ _LISTED = 10_000  # spaces up to this size are listed to find what is left
 StrategyType = TypeVar("StrategyType", bound="Strategy")
 
 
+@dataclass(kw_only=True, eq=False)
 class Strategy(ABC):
     """Proposes members of a space and learns from what became of them.
+
+    Its options are its fields, each with a default.
 
     Args:
         space: Where proposals come from.
@@ -40,24 +52,23 @@ class Strategy(ABC):
     """
 
     NAME: ClassVar[str]
+    NEEDS: ClassVar[tuple[type[Space], ...]] = ()  # what its space must be able to do
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        *,
-        limits: Mapping[str, float] | None = None,
-    ) -> None:
-        if not objectives:
+    space: Any  # a Space that is all of NEEDS
+    objectives: Sequence[Objective]
+    seed: int = 0
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.objectives:
             raise InputError("A search needs at least one objective.")
-        self.space, self.objectives, self.seed = space, tuple(objectives), seed
-        self.limits = dict(limits or {})
+        _check_space(self.NAME, self.NEEDS, self.space)
+        self.objectives, self.limits = tuple(self.objectives), dict(self.limits)
         self.trials: list[Trial] = []  # those that count: done, with finite values
         self.known: set[Key] = set()  # decisions of every finished trial, failed ones too
         self._tried: list[Decisions] = []  # the same in order
         self._costs: list[tuple[float, ...]] = []
-        self._excess: list[float] = []
+        self._violation: list[float] = []
 
     @abstractmethod
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
@@ -73,13 +84,13 @@ class Strategy(ABC):
 
         Failed trials, and values that are not finite, are remembered as not worth repeating.
         """
-        self.known.add(key_of(trial.decisions))
+        self.known.add(trial.key)
         self._tried.append(trial.decisions)
         if trial.done and not usable(trial.values, self.objectives):
-            excess = excess_of(trial, self.limits)
+            violation = violation_of(trial, self.limits)
             self.trials.append(trial)
             self._costs.append(trial.costs(self.objectives))
-            self._excess.append(excess)
+            self._violation.append(violation)
             self.learn(trial)
 
     def learn(self, trial: Trial) -> None:  # noqa: B027  # most need no more than the lists
@@ -100,24 +111,75 @@ class Strategy(ABC):
         return np.array(self._costs, dtype=float).reshape(-1, len(self.objectives))
 
     @property
-    def excess(self) -> Array:
+    def violation(self) -> Array:
         """How far each trial that counts is above the limits; 0 when it keeps them."""
-        return np.array(self._excess, dtype=float)
+        return np.array(self._violation, dtype=float)
 
     def ordered(self, trials: Sequence[Trial], enough: int | None = None) -> list[Trial]:
         """Trials that count from best to worst: limits, then front, then room."""
         costs = np.array([t.costs(self.objectives) for t in trials], dtype=float)
-        excess = np.array([excess_of(t, self.limits) for t in trials])
-        order = order_by_rank(costs.reshape(len(trials), -1), excess, enough)
+        violation = np.array([violation_of(t, self.limits) for t in trials])
+        order = order_by_rank(costs.reshape(len(trials), -1), violation, enough)
         return [trials[i] for i in order]
 
     def front_of(self, trials: Sequence[Trial]) -> list[Trial]:
         """Those that keep the limits and that no other dominates; else the one closest to them."""
-        allowed = [trial for trial in trials if excess_of(trial, self.limits) <= 0]
+        allowed = [trial for trial in trials if violation_of(trial, self.limits) <= 0]
         if not allowed:
             return self.ordered(trials)[:1]
         mask = pareto_mask(np.array([trial.costs(self.objectives) for trial in allowed]))
         return [trial for trial, good in zip(allowed, mask, strict=True) if good]
+
+    # --- proposals ----------------------------------------------------------------------
+
+    def drawn(self, number: int, pending: Sequence[Trial]) -> Proposal | None:
+        """A new member at random; None where nothing is left."""
+        rng = self.rng(number)
+        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
+        return None if found is None else Proposal(decisions=found, origin=RANDOM)
+
+    def mutated(
+        self, parent: Trial, rng: Random, pending: Sequence[Trial], rate: float | None = None
+    ) -> Proposal | None:
+        """A new member close to a parent; None where nothing is left."""
+        return self.born(
+            MUTATION,
+            (parent,),
+            lambda looks: self.space.mutate(parent.decisions, rng, rate, looks),
+            rng,
+            pending,
+        )
+
+    def born(
+        self,
+        origin: str,
+        parents: Sequence[Trial],
+        draw: Callable[[Looks], Decisions],
+        rng: Random,
+        pending: Sequence[Trial],
+    ) -> Proposal | None:
+        """A new member that has parents; None where nothing is left."""
+        found = self.fresh(draw, rng, pending)
+        if found is None:
+            return None
+        return Proposal(
+            decisions=found,
+            origin=origin,
+            parents=tuple(parent.number for parent in parents),
+            note=self.space.explain(parents[0].decisions, found),
+        )
+
+    def promoted(self, trial: Trial, eta: int = 1) -> Proposal:
+        """The same member again on the next rung, its training carried on ``eta`` times as long."""
+        return Proposal(
+            decisions=trial.decisions,
+            origin=PROMOTED,
+            parents=(trial.number,),
+            rung=trial.rung + 1,
+            steps=None if trial.steps is None else trial.steps * eta,
+            train_seconds=None if trial.train_seconds is None else trial.train_seconds * eta,
+            continues=trial.number,
+        )
 
     def sample(
         self, rng: Random, looks: Looks | None = None, pending: Sequence[Trial] = ()
@@ -151,7 +213,7 @@ class Strategy(ABC):
                 found = source(looks)
                 if (key := key_of(found)) not in self.known and key not in taken:
                     return found
-        if self.space.size() > _LISTED:
+        if not _listable(self.space):
             return found
         left = [
             m for m in self._members if (key := key_of(m)) not in self.known and key not in taken
@@ -164,7 +226,7 @@ class Strategy(ABC):
         return list(islice(self.space.members(), _LISTED))
 
 
-def excess_of(trial: Trial, limits: Mapping[str, float]) -> float:
+def violation_of(trial: Trial, limits: Mapping[str, float]) -> float:
     """How far a trial is above all limits together, each as a share of itself."""
     total = 0.0
     for name, most in limits.items():
@@ -183,38 +245,74 @@ def strategy(name: str) -> Callable[[type[StrategyType]], type[StrategyType]]:
     """Make a strategy known under ``name``."""
 
     def register(cls: type[StrategyType]) -> type[StrategyType]:
-        if name in _STRATEGIES:
-            raise InputError(
-                f"Strategy {name!r} is already registered by {_STRATEGIES[name].__module__}."
-            )
+        STRATEGIES.add(name, cls)
         cls.NAME = name
-        _STRATEGIES[name] = cls
         return cls
 
     return register
 
 
+class _Strategies(Registry[type[Strategy]]):
+    def announce(self, name: str, thing: Any) -> None:
+        if not (isinstance(thing, type) and issubclass(thing, Strategy)):
+            raise InputError(f"{thing!r} is no class of strategies.")
+        if not hasattr(thing, "NAME"):
+            strategy(name)(thing)
+
+
+STRATEGIES = _Strategies("strategy", "formwright.strategies", "formwright.strategy.blackbox")
+
+
 def strategy_names() -> list[str]:
     """Every strategy, sorted."""
-    _load()
-    return sorted(_STRATEGIES)
+    return sorted(STRATEGIES)
 
 
 def make_strategy(
     name: str, space: Space, objectives: Sequence[Objective], seed: int = 0, **options: Any
 ) -> Strategy:
-    """The strategy called ``name``."""
-    _load()
-    if name not in _STRATEGIES:
-        raise UnknownName("strategy", name, _STRATEGIES)
+    """The strategy called ``name``.
+
+    What is no option of a strategy that has others inside, or a sampler, is an option of those.
+    """
+    cls = STRATEGIES.get(name)
+    own = {field.name for field in fields(cls)}
+    if "options" in own:
+        inner = {key: options.pop(key) for key in [*options] if key not in own}
+        options["options"] = {**options.get("options", {}), **inner}
     try:
-        return _STRATEGIES[name](space, objectives, seed, **options)
+        return cls(space=space, objectives=objectives, seed=seed, **options)
     except TypeError as error:
         raise InputError(f"Strategy {name!r}: {error}.") from None
 
 
-def _load() -> None:
-    """Import every file beside this one: a new strategy is one new file."""
-    home = import_module("formwright.strategy.blackbox")
-    for found in iter_modules(home.__path__):
-        import_module(f"formwright.strategy.blackbox.{found.name}")
+def inner_strategy(outer: Strategy, name: str, options: Mapping[str, Any]) -> Strategy:
+    """The strategy inside another one, on the same space and for the same objectives."""
+    more = {**options, **({"limits": outer.limits} if outer.limits else {})}
+    return make_strategy(name, outer.space, outer.objectives, outer.seed, **more)
+
+
+def strategies_for(space: Space) -> list[str]:
+    """Strategies that can search a space, sorted."""
+    return sorted(
+        name
+        for name, cls in STRATEGIES.items()
+        if all(isinstance(space, need) for need in cls.NEEDS)
+    )
+
+
+def _check_space(name: str, needs: Sequence[type[Space]], space: Any) -> None:
+    missing = [need.__name__ for need in needs if not isinstance(space, need)]
+    if missing:
+        able = ", ".join(known for known in strategies_for(space) if known != name)
+        raise InputError(
+            f"The strategy {name!r} needs a space that is {' and '.join(missing)}, which "
+            f"{space.name!r} ({type(space).__name__}) is not; use {able}."
+        )
+
+
+def _listable(space: Space) -> bool:
+    """Whether all members can be looked through."""
+    return (
+        isinstance(space, Countable) and isinstance(space, Enumerable) and space.size() <= _LISTED
+    )

@@ -5,53 +5,48 @@ trials, everything that its error could have kept off the front is tried again o
 which is measured. The front of a study is that of its last rung, so all of it was measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from formwright.errors import InputError
-from formwright.space import Space
-from formwright.strategy.blackbox.base import Strategy, make_strategy, strategy
+from formwright.strategy.blackbox.base import Strategy, inner_strategy, strategy
 from formwright.strategy.pareto import Array, Ints, pareto_mask
-from formwright.trial import Objective, Proposal, Trial
+from formwright.trial import WAITING, Proposal, Trial
 
 
 @strategy("confirmed")
+@dataclass(kw_only=True, eq=False)
 class Confirmed(Strategy):
     """Another strategy for the first rung, then the front of it on the second.
 
     Args:
-        space: Where proposals come from.
-        objectives: What counts.
-        seed: The same seed and the same history give the same proposals.
         inner: The strategy of the first rung.
         first: Trials of the first rung.
         slack: How far, as a share, a prediction may be off: what would be on the front if its
             costs were that much smaller is confirmed too.
         most: Trials of the second rung at most; the front itself always comes first.
-        options: ``limits``, and whatever the inner strategy takes.
+        options: Of the inner strategy.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        inner: str = "lts",
-        first: int = 2420,
-        slack: float = 0.0,
-        most: int = 1000,
-        **options: Any,
-    ) -> None:
-        super().__init__(space, objectives, seed, limits=options.get("limits"))
-        if first < 1 or most < 1 or not 0 <= slack < 1 or inner == self.NAME:
+    inner: str = "lts"
+    first: int = 2420
+    slack: float = 0.0
+    most: int = 1000
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        good = self.first >= 1 and self.most >= 1 and 0 <= self.slack < 1
+        if not good or self.inner == self.NAME:
             raise InputError(
-                f"first={first}, most={most}, slack={slack}, inner={inner!r} cannot be used; give "
-                "at least 1, at least 1, a share below 1, and another strategy inside."
+                f"first={self.first}, most={self.most}, slack={self.slack}, inner={self.inner!r} "
+                "cannot be used; give at least 1, at least 1, a share below 1, and another "
+                "strategy inside."
             )
-        self.inner = make_strategy(inner, space, objectives, seed, **options)
-        self.first, self.slack, self.most = first, slack, most
+        self.proposer = inner_strategy(self, self.inner, self.options)
         self.begun = 0
         self.confirmed: set[int] = set()
         self.queue: list[Trial] | None = None  # made once the first rung is complete
@@ -60,29 +55,27 @@ class Confirmed(Strategy):
         super().tell(trial)
         if trial.rung == 0:
             self.begun += 1
-            self.inner.tell(trial)
+            self.proposer.tell(trial)
         elif trial.continues is not None:
             self.confirmed.add(trial.continues)
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         waiting = [trial for trial in pending if trial.rung == 0]
         if self.begun + len(waiting) < self.first:
-            proposal = self.inner.ask(number, waiting)
+            proposal = self.proposer.ask(number, waiting)
             if proposal is not None:  # else the space is used up: confirm what there is
                 return proposal
         if waiting:  # the last of the first rung are still out: repeat one of them, for nothing
-            return Proposal(waiting[0].decisions, note="waiting for the first rung")
+            return Proposal(decisions=waiting[0].decisions, origin=WAITING)
         if self.queue is None:
             self.queue = self._promising()
         taken = self.confirmed | {t.continues for t in pending if t.continues is not None}
         left = next((trial for trial in self.queue if trial.number not in taken), None)
-        if left is None:
-            return None
-        return Proposal(left.decisions, (left.number,), 1, left.number, "confirmed")
+        return None if left is None else self.promoted(left)
 
     def _promising(self) -> list[Trial]:
         """The front of the first rung, then what an error could have kept off it."""
-        judged = zip(self.trials, self.excess.tolist(), strict=True)
+        judged = zip(self.trials, self.violation.tolist(), strict=True)
         first = [(trial, over) for trial, over in judged if trial.rung == 0]
         here = [trial for trial, over in first if over <= 0] or [trial for trial, _ in first]
         if not here:

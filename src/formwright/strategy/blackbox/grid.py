@@ -2,22 +2,22 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
-from formwright.space import Decisions, Space
+from formwright.space import Decisions, Enumerable
 from formwright.strategy.blackbox.base import Strategy, strategy
-from formwright.trial import Objective, Proposal, Trial, key_of
+from formwright.trial import LISTED, Proposal, Trial, key_of
 
 
 @strategy("grid")
 class Grid(Strategy):
     """The first member that was not tried yet; None when all were."""
 
-    def __init__(
-        self, space: Space, objectives: Sequence[Objective], seed: int = 0, **options: Any
-    ) -> None:
-        super().__init__(space, objectives, seed, **options)
-        self._listed = space.members()
+    NEEDS: ClassVar = (Enumerable,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._listed = self.space.members()
         self._ahead: deque[Decisions] = deque()  # listed, and not known to be finished
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
@@ -26,9 +26,9 @@ class Grid(Strategy):
         taken = self.known | {trial.key for trial in pending}
         for member in self._ahead:
             if key_of(member) not in taken:
-                return Proposal(member, note="next")
+                return Proposal(decisions=member, origin=LISTED)
         for member in self._listed:
             self._ahead.append(member)
             if key_of(member) not in taken:
-                return Proposal(member, note="next")
+                return Proposal(decisions=member, origin=LISTED)
         return None

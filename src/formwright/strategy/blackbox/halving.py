@@ -7,47 +7,30 @@ bracket begins; with several objectives trials are ranked by front and room.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from formwright.space import Space
 from formwright.strategy.blackbox.asha import Asha
 from formwright.strategy.blackbox.base import strategy
-from formwright.trial import Objective, Trial
+from formwright.trial import Trial
 
 
 @strategy("halving")
+@dataclass(kw_only=True, eq=False)
 class SuccessiveHalving(Asha):
-    """Brackets of random members, halved when a rung is complete.
+    """Brackets of ``eta ** (rungs - 1)`` random members, halved when a rung is complete.
 
-    Args:
-        space: Where proposals come from.
-        objectives: What counts.
-        seed: The same seed and the same history give the same proposals.
-        eta: One in so many is promoted, and trained so many times longer.
-        rungs: Stages of training. A bracket starts with ``eta ** (rungs - 1)`` members.
-        options: ``limits``.
+    The arguments are those of ASHA.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        eta: int = 3,
-        rungs: int = 4,
-        **options: Any,
-    ) -> None:
-        super().__init__(space, objectives, seed, eta, rungs, **options)
-        self.bracket = eta ** (rungs - 1)
-
     def promising(self, pending: Sequence[Trial]) -> list[Trial]:
+        bracket = self.eta ** (self.rungs - 1)
         running = {trial.number for trial in pending}
         everyone = sorted((*self.finished, *pending), key=lambda trial: trial.number)
         first = [trial for trial in everyone if trial.rung == 0]
         heirs = {trial.continues: trial for trial in everyone if trial.continues is not None}
         found: list[Trial] = []
-        for at in range(0, len(first), self.bracket):
-            rung, size = first[at : at + self.bracket], self.bracket
+        for at in range(0, len(first), bracket):
+            rung, size = first[at : at + bracket], bracket
             while size > 1 and len(rung) == size and not running & {t.number for t in rung}:
                 chosen = [trial for trial in rung if trial.number in heirs]
                 if len(chosen) < size // self.eta:  # not all are promoted yet

@@ -6,41 +6,35 @@ numbers), and children are never repeats of what was tried.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import ClassVar
 
 from formwright.errors import InputError
-from formwright.space import Decisions, Looks, Space
+from formwright.space import Crossable, Decisions, Looks
 from formwright.strategy.blackbox.base import Strategy, strategy
-from formwright.trial import Objective, Proposal, Trial
+from formwright.trial import CROSSING, Proposal, Trial
 
 
 @strategy("nsga2")
+@dataclass(kw_only=True, eq=False)
 class Nsga2(Strategy):
     """Evolution in generations, for several objectives.
 
     Args:
-        space: Where proposals come from.
-        objectives: What counts.
-        seed: The same seed and the same history give the same proposals.
         population: Survivors of a generation, and trials told before the next one begins.
         crossover: How often a child has two parents.
-        options: ``limits``.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        population: int = 40,
-        crossover: float = 0.9,
-        **options: Any,
-    ) -> None:
-        super().__init__(space, objectives, seed, **options)
-        if population < 2:
-            raise InputError(f"a population of {population} cannot cross; give at least 2.")
-        self.population, self.crossover = population, crossover
+    NEEDS: ClassVar = (Crossable,)
+
+    population: int = 40
+    crossover: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.population < 2:
+            raise InputError(f"a population of {self.population} cannot cross; give at least 2.")
         self.survivors: list[Trial] = []  # best first
         self.newborn: list[Trial] = []
 
@@ -54,11 +48,11 @@ class Nsga2(Strategy):
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         rng = self.rng(number)
         if not self.survivors:
-            found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
-            return None if found is None else Proposal(found, note="sample")
+            return self.drawn(number, pending)
         a, b = self._parent(rng), self._parent(rng)
-        found = self.fresh(lambda looks: self._child(a, b, rng, looks), rng, pending)
-        return None if found is None else Proposal(found, (a.number, b.number), note="child")
+        return self.born(
+            CROSSING, (a, b), lambda looks: self._child(a, b, rng, looks), rng, pending
+        )
 
     def _parent(self, rng: Random) -> Trial:
         """The better of two drawn survivors."""

@@ -9,16 +9,17 @@ pass over, and an evolution chooses the parents of a generation when the last tr
 before is told, not when it is first asked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from formwright.errors import InputError, UnknownName
-from formwright.space import Decisions, Space, TreeSpace
+from formwright.space import Decisions, TreeSpace
 from formwright.space.choosing import Choosing, Some
 from formwright.strategy.blackbox.base import Strategy, strategy
-from formwright.trial import Objective, Proposal, Trial
+from formwright.trial import PREDICTED, Proposal, Trial
 
 _SAMPLERS = {
     "tpe": "TPESampler",
@@ -30,36 +31,25 @@ _SAMPLERS = {
 
 
 @strategy("optuna")
+@dataclass(kw_only=True, eq=False)
 class Optuna(Strategy):
     """Optuna decides.
 
     Args:
-        space: Where proposals come from; a declared space, for Optuna must know each choice.
-        objectives: What counts.
-        seed: The same seed and the same history give the same proposals.
         sampler: Which of Optuna's samplers.
-        limits: Limits on measured values, handed to Optuna as constraints.
         options: Arguments of the sampler.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        sampler: str = "tpe",
-        limits: dict[str, float] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(space, objectives, seed, limits=limits)
-        if not isinstance(space, TreeSpace):
-            raise InputError(
-                f"optuna needs a declared space, not {type(space).__name__}; use surrogate."
-            )
-        if sampler not in _SAMPLERS:
-            raise UnknownName("sampler of Optuna", sampler, _SAMPLERS)
-        self.choices = space.choices
-        self.sampler, self.options = sampler, options
+    NEEDS: ClassVar = (TreeSpace,)
+
+    sampler: str = "tpe"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sampler not in _SAMPLERS:
+            raise UnknownName("sampler of Optuna", self.sampler, _SAMPLERS)
+        self.choices: Mapping[str, Choosing] = self.space.choices
         self._optuna: Any = _optuna()
         self._storage = self._optuna.storages.InMemoryStorage()
         self._study: Any = self._optuna.create_study(
@@ -71,7 +61,7 @@ class Optuna(Strategy):
         whole = self._optuna.distributions.IntDistribution
         self._ranges = {
             name: whole(0, most)
-            for choice in space.choices.values()
+            for choice in self.choices.values()
             for name, most in _places(choice).items()
         }
         self._open = {name: r for name, r in sorted(self._ranges.items()) if not r.single()}
@@ -91,7 +81,7 @@ class Optuna(Strategy):
                 distributions=self._ranges,
                 values=values,
                 system_attrs={key: generation} if size else {},
-                constraints={"limits": self._excess[-1]} if self.limits else None,
+                constraints={"limits": self._violation[-1]} if self.limits else None,
             )
         )
         if size and len(self.trials) % size == 0:
@@ -111,7 +101,7 @@ class Optuna(Strategy):
         self._study.tell(asked, state=self._optuna.trial.TrialState.FAIL)
         proposed = self._decided(asked.params, rng)
         found = self.fresh(self._near(proposed, rng), rng, pending)
-        return None if found is None else Proposal(found, note=self.sampler)
+        return None if found is None else Proposal(decisions=found, origin=PREDICTED)
 
     def _near(self, proposed: Decisions, rng: Random) -> Any:
         """What Optuna proposed, and neighbours of it should that be a repeat."""
@@ -127,9 +117,8 @@ class Optuna(Strategy):
                 taken[choice.name] = _chosen(choice, places, taken, rng)
             return taken[choice.name]
 
-        assert isinstance(self.space, TreeSpace)
         self.space.root.visit(pick)
-        if self.space.excess(taken) > 0:
+        if self.space.violation(taken) > 0:
             return self.space.mutate(taken, rng)
         return taken
 

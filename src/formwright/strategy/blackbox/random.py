@@ -14,6 +14,4 @@ class RandomSearch(Strategy):
     """Samples, none of them twice."""
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
-        rng = self.rng(number)
-        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
-        return None if found is None else Proposal(found, note="sample")
+        return self.drawn(number, pending)

@@ -6,66 +6,62 @@ continued, ``eta`` times as long, before anything new is begun (ASHA's rule, Li 
 https://arxiv.org/abs/1810.05934).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from formwright.errors import InputError
-from formwright.space import Space
-from formwright.strategy.blackbox.base import Strategy, make_strategy, strategy
-from formwright.trial import Objective, Proposal, Trial
+from formwright.strategy.blackbox.base import Strategy, inner_strategy, strategy
+from formwright.trial import Proposal, Trial
 
 
 @strategy("staged")
+@dataclass(kw_only=True, eq=False)
 class Staged(Strategy):
     """The default where trials are trained.
 
     Args:
-        space: Where proposals come from.
-        objectives: What counts.
-        seed: The same seed and the same history give the same proposals.
         eta: One in so many trials goes on from each rung.
-        rungs: Stages in all.
+        rungs: Fidelities in all.
+        steps: Of training on the first rung; None leaves them to the estimator.
+        train_seconds: The same in seconds of training.
         inner: The strategy that proposes what is new; it learns from the first rung only, where
             all trials are alike.
-        options: ``limits``, and whatever the inner strategy takes.
+        options: Of the inner strategy.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        eta: int = 3,
-        rungs: int = 2,
-        inner: str = "surrogate",
-        **options: Any,
-    ) -> None:
-        super().__init__(space, objectives, seed, limits=options.get("limits"))
-        if eta < 2 or rungs < 1 or inner == self.NAME:
+    eta: int = 3
+    rungs: int = 2
+    steps: int | None = None
+    train_seconds: float | None = None
+    inner: str = "surrogate"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.eta < 2 or self.rungs < 1 or self.inner == self.NAME:
             raise InputError(
-                f"eta={eta}, rungs={rungs}, inner={inner!r} make no stages; give eta of at least "
-                "2, at least one rung, and another strategy inside."
+                f"eta={self.eta}, rungs={self.rungs}, inner={self.inner!r} make no stages; give "
+                "eta of at least 2, at least one rung, and another strategy inside."
             )
-        self.eta, self.rungs = eta, rungs
-        self.inner = make_strategy(inner, space, objectives, seed, **options)
-        self.promoted: set[int] = set()
+        self.proposer = inner_strategy(self, self.inner, self.options)
+        self.promoted_from: set[int] = set()
 
     def tell(self, trial: Trial) -> None:
         super().tell(trial)
         if trial.continues is not None:
-            self.promoted.add(trial.continues)
+            self.promoted_from.add(trial.continues)
         if trial.rung == 0:
-            self.inner.tell(trial)
+            self.proposer.tell(trial)
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
-        gone_on = self.promoted | {t.continues for t in pending if t.continues is not None}
+        gone_on = self.promoted_from | {t.continues for t in pending if t.continues is not None}
         for rung in reversed(range(self.rungs - 1)):
             best = self._promotable(rung, gone_on)
             if best is not None:
-                return Proposal(
-                    best.decisions, (best.number,), rung + 1, best.number, f"rung {rung + 1}"
-                )
-        return self.inner.ask(number, [trial for trial in pending if trial.rung == 0])
+                return self.promoted(best, self.eta)
+        found = self.proposer.ask(number, [trial for trial in pending if trial.rung == 0])
+        return found and replace(found, steps=self.steps, train_seconds=self.train_seconds)
 
     def _promotable(self, rung: int, gone_on: set[int]) -> Trial | None:
         """The best of a rung that has not gone on, if it is one of the best in ``eta``."""

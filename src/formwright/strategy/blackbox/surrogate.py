@@ -17,18 +17,19 @@ corners in place of a random beginning.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import le
 from random import Random
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from formwright.errors import InputError
-from formwright.space import Decisions, Looks, Space
+from formwright.space import Crossable, Decisions, Encodable, Looks
 from formwright.strategy.blackbox.base import Strategy, strategy
 from formwright.strategy.pareto import Array, expected_gains, order_by_rank
 from formwright.strategy.ridge import Features, LogScale, Ridge
-from formwright.trial import Key, Objective, Proposal, Trial, key_of
+from formwright.trial import CORNER, PREDICTED, Key, Proposal, Trial, key_of
 
 _PARENTS = 20  # fewer lose the breadth of the front, more dilute it
 _GROWTH, _LONGEST = 0.025, 16  # fits become rarer as a single trial matters less
@@ -53,62 +54,50 @@ class Pool:
 
 
 @strategy("surrogate")
+@dataclass(kw_only=True, eq=False)
 class Surrogate(Strategy):
     """The default strategy.
 
     Args:
-        space: Where proposals come from.
-        objectives: What counts.
-        seed: The same seed and the same history give the same proposals.
         start: Corners tried before the first fit. Where some fail, random trials take over.
         period: Trials between two fits, at first.
         candidates: Members scored per fit.
         boldness: Width of the draws from the posterior, at first; 0 trusts the predictor.
-        options: ``limits``.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        objectives: Sequence[Objective],
-        seed: int = 0,
-        start: int = 8,
-        period: int = 2,
-        candidates: int = 240,
-        boldness: float = 0.7,
-        **options: Any,
-    ) -> None:
-        super().__init__(space, objectives, seed, **options)
-        if start < 2 or period < 1 or candidates < _GENERATIONS:
+    NEEDS: ClassVar = (Encodable, Crossable)
+
+    start: int = 8
+    period: int = 2
+    candidates: int = 240
+    boldness: float = 0.7
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start < 2 or self.period < 1 or self.candidates < _GENERATIONS:
             raise InputError(
-                f"start={start}, period={period}, candidates={candidates} leave nothing to learn "
-                f"from; give at least 2, 1 and {_GENERATIONS}."
+                f"start={self.start}, period={self.period}, candidates={self.candidates} leave "
+                f"nothing to learn from; give at least 2, 1 and {_GENERATIONS}."
             )
-        self.start, self.period, self.candidates, self.boldness = (
-            start,
-            period,
-            candidates,
-            boldness,
-        )
         names = [objective.name for objective in self.objectives]
         self.names = [*names, *(name for name in self.limits if name not in names)]
-        self.features = Features(space.columns())
+        self.features = Features(self.space.columns())
         self._keys: list[Key] = []
         self._rows: list[Array] = []  # encodings
         self._values: list[list[float]] = []  # what is predicted, in the order of names
-        self._front: list[tuple[float, ...]] = []  # excess and costs of the best so far
+        self._front: list[tuple[float, ...]] = []  # violation and costs of the best so far
         self._idle: list[int] = []  # trials since the last that joined the front, at each trial
         self._pools: dict[int, Pool] = {}  # the last one, by how many trials it has seen
 
     def learn(self, trial: Trial) -> None:
-        self._keys.append(key_of(trial.decisions))
+        self._keys.append(trial.key)
         self._rows.append(self.space.encode(trial.decisions))
         self._values.append([trial.values[name] for name in self.names])
         self._idle.append(0 if self._joins_front() else self._idle[-1] + 1)
 
     def _joins_front(self) -> bool:
         """Whether the last trial is better in something than each before it; counts it then."""
-        new = (max(0.0, self._excess[-1]), *self._costs[-1])
+        new = (max(0.0, self._violation[-1]), *self._costs[-1])
         if any(_as_good(old, new) for old in self._front):
             return False
         self._front = [old for old in self._front if not _as_good(new, old)] + [new]
@@ -126,13 +115,12 @@ class Surrogate(Strategy):
             new = [i for i, key in enumerate(pool.members) if key not in taken]
             if new:
                 best = new[self._best(pool, new, rng, pending)]
-                return Proposal(list(pool.members.values())[best], note="predicted")
+                return Proposal(decisions=list(pool.members.values())[best], origin=PREDICTED)
         elif number < self.start:
             corner = self._corner(number, rng, pending)
             if key_of(corner) not in taken:
-                return Proposal(corner, note="corner")
-        found = self.fresh(lambda looks: self.sample(rng, looks, pending), rng, pending)
-        return None if found is None else Proposal(found, note="sample")
+                return Proposal(decisions=corner, origin=CORNER)
+        return self.drawn(number, pending)
 
     def _corner(self, number: int, rng: Random, pending: Sequence[Trial]) -> Decisions:
         """A member far out: all totals low for the first trial, all high for the second."""
@@ -145,7 +133,7 @@ class Surrogate(Strategy):
         slips = _SLIPS * steps
         while steps > 0 and slips > 0:
             child = self.space.change(found, rng)
-            if self.space.excess(child) > 0:
+            if self.space.violation(child) > 0:
                 slips -= 1
                 continue
             steps -= 1
@@ -156,26 +144,26 @@ class Surrogate(Strategy):
     def _best(self, pool: Pool, new: list[int], rng: Random, pending: Sequence[Trial]) -> int:
         """Which of the new members adds most, if those still pending come out as predicted."""
         drawn = np.random.default_rng(rng.getrandbits(64))
-        costs, excess = self._judged(pool.sample(drawn, self._bold(len(self.trials)))[new])
-        seen = self.costs[self.excess <= 0]
+        costs, violation = self._judged(pool.sample(drawn, self._bold(len(self.trials)))[new])
+        seen = self.costs[self.violation <= 0]
         if pending:
             encoded = np.stack([self.space.encode(trial.decisions) for trial in pending])
             projected = pool.model.project(self.features(encoded))
             soon, over = self._judged(pool.scale.undo(pool.model.mean(projected)))
             seen = np.concatenate([seen, soon[over <= 0]])
         scores = expected_gains(seen, costs, drawn)
-        if excess.any():  # whatever keeps the limits comes before whatever does not
-            scores = np.where(excess > 0, scores.min() - excess, scores)
+        if violation.any():  # whatever keeps the limits comes before whatever does not
+            scores = np.where(violation > 0, scores.min() - violation, scores)
         return int(scores.argmax())
 
     def _judged(self, values: Array) -> tuple[Array, Array]:
-        """Costs and excess of predicted values."""
+        """Costs and violation of predicted values."""
         signs = np.array([objective.sign for objective in self.objectives])
-        excess = np.zeros(len(values))
+        violation = np.zeros(len(values))
         for name, most in self.limits.items():
             over = values[:, self.names.index(name)] - most
-            excess += np.maximum(0.0, over) / (abs(most) or 1.0)
-        return values[:, : len(signs)] * signs, excess
+            violation += np.maximum(0.0, over) / (abs(most) or 1.0)
+        return values[:, : len(signs)] * signs, violation
 
     def _current_pool(self) -> Pool:
         """The pool of the last fit that was due. It follows from the trials told before it."""
@@ -197,8 +185,8 @@ class Surrogate(Strategy):
         inputs = self.features(np.stack(self._rows[:told]))
         model = Ridge(inputs, scale.do(values), self.features.beliefs)
         pool = Pool(set(self._keys[:told]), model, scale)  # later trials must not change it
-        costs, excess = self.costs[:told], self.excess[:told]
-        best = order_by_rank(costs, excess, _PARENTS)[:_PARENTS]
+        costs, violation = self.costs[:told], self.violation[:told]
+        best = order_by_rank(costs, violation, _PARENTS)[:_PARENTS]
         elders: list[Decisions] = [self.trials[i].decisions for i in best]
         parents = elders
         for _ in range(_GENERATIONS):
@@ -207,7 +195,7 @@ class Surrogate(Strategy):
                 break
             guessed, over = self._judged(pool.sample(drawn, self._bold(told)))
             everyone = [*elders, *pool.members.values()]
-            both = np.concatenate([costs[best], guessed]), np.concatenate([excess[best], over])
+            both = np.concatenate([costs[best], guessed]), np.concatenate([violation[best], over])
             parents = [everyone[i] for i in order_by_rank(*both, _PARENTS)[:_PARENTS]]
         return pool
 
@@ -238,7 +226,7 @@ class Surrogate(Strategy):
 
 
 def _as_good(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    """Whether excess and costs ``a`` are nowhere worse: with any excess, that alone counts."""
+    """Whether violation and costs ``a`` are nowhere worse; any violation counts alone."""
     if a[0] or b[0]:
         return a[0] <= b[0]
     return all(map(le, a, b))

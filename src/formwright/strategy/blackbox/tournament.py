@@ -16,7 +16,9 @@ from formwright.trial import Trial
 class Tournament(RegularisedEvolution):
     """Regularised evolution without ageing; the arguments are the same."""
 
-    members: tuple[Trial, ...] = ()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.members: tuple[Trial, ...] = ()
 
     def learn(self, trial: Trial) -> None:
         self.members = (*self.members, trial)

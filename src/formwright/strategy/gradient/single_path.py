@@ -36,7 +36,7 @@ class SinglePathPolicy(GatePolicy):
                 found = self.space.checked(drawn)
             except SpecError:  # a number bounded by another
                 continue
-            if self.space.excess(found) == 0:
+            if self.space.violation(found) == 0:
                 return found
         raise SpecError(
             f"No member of {self.space.name!r} was found in {_TRIES} draws; relax its limits, or "
