@@ -173,7 +173,7 @@ def finished(study: Study, number: int) -> Addition:
     """A trial as the search would have left it."""
     decisions = study.space.draw(random.Random(number))
     values = values_of(Trial(number, decisions))
-    trial = Trial(number, decisions, f"{number:016x}", "done", values, note="sample")
+    trial = Trial(number, decisions, f"{number:016x}", "done", values, origin="random")
     return Addition(trial, dumped(decisions))
 
 

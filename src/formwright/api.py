@@ -12,8 +12,8 @@ from typing import Any
 
 from formwright.arch import Architecture
 from formwright.errors import InputError
-from formwright.recipes.conduct import begin, conduct
-from formwright.recipes.plan import Plan
+from formwright.recipes.life import begin, conduct
+from formwright.recipes.usual import UsualSearch
 from formwright.report import write_report
 from formwright.space import Space
 from formwright.study import Study
@@ -61,13 +61,14 @@ def search(
         trials: How many trials in all.
         out: Folder of the study.
         on_event: Told of every trial.
-        options: Whatever else a ``Plan`` takes: ``max_latency``, ``strategy``, ``seed``, ...
+        options: Whatever else a ``UsualSearch`` takes: ``max_latency``, ``strategy``, ``seed``, ...
     """
     folder, own = Path(out), space if isinstance(space, Space) else None
     _check(objectives, budget)
-    plan = Plan(
+    made = UsualSearch(
         task=task,
         space=space.name if isinstance(space, Space) else space,
+        own_space=own,
         minimise=tuple(o.name for o in objectives if o.direction == "min"),
         maximise=tuple(o.name for o in objectives if o.direction == "max"),
         order=tuple(o.name for o in objectives),
@@ -75,8 +76,8 @@ def search(
         trials=trials,
         **options,
     )
-    study = begin(plan, folder, space=own)
-    conduct(study, seconds=budget, trials=trials, workers=plan.workers, on_event=on_event)
+    study = begin(made, folder)
+    conduct(made, study, on_event=on_event)
     study.close()
     return Search(folder, study.space)
 

@@ -65,8 +65,8 @@ class StorageError(FormwrightError):
     """A file or folder cannot be written, or is in use by another run."""
 
 
-class Stopped(Exception):
-    """Somebody asked for it; whoever asked catches it."""
+class Stopped(BaseException):
+    """Somebody asked for it; whoever asked catches it. ``except Exception`` lets it by."""
 
 
 def _caret(text: str, column: int, room: int = 76) -> str:

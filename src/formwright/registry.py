@@ -77,6 +77,10 @@ class Registry(Generic[Thing]):
             raise UnknownName(self.what, name, self._things, self.listing)
         return self._things[name]
 
+    def forget(self, name: str) -> None:
+        """Take a thing out again, as tests do."""
+        del self._things[name]
+
     def __contains__(self, name: object) -> bool:
         self.load()
         return name in self._things

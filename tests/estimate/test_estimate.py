@@ -69,10 +69,10 @@ def test_training_gives_the_scores_of_the_task(small: Architecture, tmp_path: Pa
 def test_a_promoted_trial_goes_on_where_the_earlier_one_stopped(
     small: Architecture, tmp_path: Path
 ) -> None:
-    estimator = Training(TASK, QUICK, eta=3, rungs=2)
+    estimator = Training(TASK, QUICK, last=1)
     first, second, whole = (tmp_path / name for name in ("first", "second", "whole"))
     estimator(Job(small, first))
-    promoted = Trial(1, {}, rung=1, continues=0)
+    promoted = Trial(1, {}, rung=1, steps=12, continues=0)
     went_on = estimator(Job(small, second, previous=first, trial=promoted))
     at_once = estimator(Job(small, whole, trial=promoted))
     assert went_on["steps"] == at_once["steps"] == 12

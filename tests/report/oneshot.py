@@ -14,7 +14,7 @@ from formwright.arch.layer import Parallel, Residual
 from formwright.arch.mechanism import Linformer, Local, Performer, Softmax
 from formwright.arch.style import style
 from formwright.report.material import Material
-from formwright.space import SomeOf, TreeSpace
+from formwright.space import SomeOf, TreeSpace, space_data
 from formwright.space.order import order_space
 from formwright.study.outcome import Baseline, Outcome
 from formwright.trial import Objective, Trial
@@ -30,7 +30,7 @@ def lines(path: Path, rows: list[Any]) -> None:
 
 def written(folder: Path, space: TreeSpace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "search.json").write_text(json.dumps({"space": space.to_data()}), encoding="utf-8")
+    (folder / "search.json").write_text(json.dumps({"space": space_data(space)}), encoding="utf-8")
 
 
 def order(slots: int = SLOTS) -> TreeSpace:
@@ -62,9 +62,9 @@ def searched(folder: Path, slots: int = SLOTS, **changes: Any) -> Material:
     plain = {f"layer{i}": i % 2 for i in range(slots)}
     trials = [
         Trial(0, best, state="done", values={"bits_per_byte": 2.1, "latency": 3.0},
-              note="found by the supernet", seconds=3.0),
+              origin="found", note="found by the supernet", seconds=3.0),
         Trial(1, plain, state="done", values={"bits_per_byte": 2.2, "latency": 4.0},
-              note="random", seconds=3.0),
+              origin="control", seconds=3.0),
     ]  # fmt: skip
     base = notation(space.resolve(plain))
     values = {"bits_per_byte": 2.15, "latency": 4.1}
@@ -97,8 +97,10 @@ def competed(folder: Path) -> Material:
         data = {"method": method, "price": 2.0, "folder": f"supernet/{method}/price-2"}
         (supernet / method / "found.json").write_text(json.dumps(data), encoding="utf-8")
     lines(supernet / "gates.jsonl", rows)  # as the method that was last leaves them
-    notes = ("a", "c and b")
-    trials = [replace(t, note=note) for t, note in zip(found.trials, notes, strict=True)]
+    methods = (["a"], ["c", "b"])
+    trials = [
+        replace(t, details={"methods": names}) for t, names in zip(found.trials, methods, strict=True)
+    ]
     return replace(found, trials=trials)
 
 

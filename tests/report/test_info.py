@@ -75,9 +75,9 @@ def test_the_front_is_told_from_dominated_and_random_trials() -> None:
     trials = [
         done(0, 3.0, 9.0),
         done(1, 1.0, 2.0),
-        done(2, 4.0, 8.0, note="random (as trial 1)"),
-        done(3, 2.0, 5.0, note="random"),
-        done(4, 5.0, 1.0, note="mutation"),
+        done(2, 4.0, 8.0, origin="control", original=1),
+        done(3, 2.0, 5.0, origin="control"),
+        done(4, 5.0, 1.0, origin="mutation"),
         failed(5, "no"),
     ]
     outcome = Outcome(Baseline("b", "", "", {"loss": 6.0, "speed": 0.5}))
@@ -114,11 +114,11 @@ def test_hypervolume_grows_as_computed_by_hand() -> None:
     # loss from 0 to 4 and speed from 0 to 4, so in shares: (loss / 4, 1 - speed / 4)
     trials = [
         done(0, 4.0, 4.0),  # (1, 0): nothing within the box
-        done(1, 2.0, 2.0, note="random"),  # (0.5, 0.5): 0.25
+        done(1, 2.0, 2.0, origin="control"),  # (0.5, 0.5): 0.25
         done(2, 1.0, 3.0),  # (0.25, 0.25): 0.5625
         failed(3, "no"),
         done(4, 0.0, 0.0),  # (0, 1): nothing more
-        done(5, 3.0, 4.0, note="random"),  # (0.75, 0): 0.25 + 0.25 x 0.5 = 0.375
+        done(5, 3.0, 4.0, origin="control"),  # (0.75, 0): 0.25 + 0.25 x 0.5 = 0.375
     ]
     info = progress_info(material(trials))
     assert info is not None

@@ -147,7 +147,7 @@ SHAPES = {
     "huge and tiny values": material([done(i, 10.0 ** (i - 15), 10.0**-i) for i in range(30)]),
     "negative values": material([done(i, -float(i), float(i) - 9) for i in range(30)]),
     "lower rungs": material([done(0, 1.0, 2.0), done(1, 2.0, 1.0, rung=1)]),
-    "random only": material([done(i, float(i), 1.0, note="random") for i in range(5)]),
+    "random only": material([done(i, float(i), 1.0, origin="control") for i in range(5)]),
     "no number in the baseline": material(
         [done(0, 1.0, 2.0), done(1, 2.0, 3.0, seconds=0.0)],
         outcome=Outcome(Baseline("b", "not a notation", "", {"loss": float("nan"), "speed": 1.0})),

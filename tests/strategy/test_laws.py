@@ -15,7 +15,7 @@ from formwright.strategy.blackbox import Strategy, make_strategy, strategy_names
 from formwright.strategy.pareto import hypervolume, pareto_mask
 from formwright.testing import StrategyTestCase
 from formwright.testing.strategies import finished, run, toy_space, toy_values
-from formwright.trial import Objective, Trial
+from formwright.trial import Objective, Proposal, Trial
 
 ERROR, SPEED, SIZE = Objective("error"), Objective("speed", "max"), Objective("size")
 SMALL: dict[
@@ -228,7 +228,7 @@ def test_the_default_begins_with_the_smallest_and_the_largest() -> None:
 
 def test_the_default_goes_on_at_random_where_corners_fail() -> None:
     history = run(make_strategy("surrogate", toy_space(), [ERROR], 0), 12, fail=1)
-    assert [trial.note for trial in history] == ["corner"] * 8 + ["sample"] * 4
+    assert [trial.origin for trial in history] == ["corner"] * 8 + ["random"] * 4
 
 
 def test_the_hull_form_keeps_fewer_parents_than_the_front() -> None:
@@ -334,22 +334,22 @@ def test_listing_the_strategies_loads_nothing_slow() -> None:
 def test_given_members_come_first_in_order_and_then_as_many_random_ones_as_asked_for() -> None:
     space = toy_space()
     rng = Random(0)
-    wanted = [("found", space.sample(rng)), ("by hand", space.sample(rng))]
+    wanted = [Proposal(decisions=space.sample(rng), origin=word) for word in ("found", "seed")]
     search = make_strategy("given", space, [ERROR], 3, candidates=wanted, random=4)
     trials = run(search, 20)
-    assert [(t.note, dict(t.decisions)) for t in trials[:2]] == wanted
-    assert [t.note for t in trials[2:]] == ["random"] * 4
+    assert [(t.origin, t.decisions) for t in trials[:2]] == [(p.origin, p.decisions) for p in wanted]
+    assert [t.origin for t in trials[2:]] == ["control"] * 4
 
 
 def rarely(seen: list[object]) -> TreeSpace:
     """A hundred million members of which two satisfy the constraint: all zeros, and all nines."""
 
-    def excess(member: tuple[int, ...]) -> float:
+    def violation(member: tuple[int, ...]) -> float:
         seen.append(member)
         return float(min(sum(member), sum(9 - x for x in member)))
 
     digits = tuple(OneOf(f"digit{i}", tuple(range(10))) for i in range(8))
-    return TreeSpace(digits, (Where(excess, "all zeros or all nines"),))
+    return TreeSpace(digits, (Where(violation, "all zeros or all nines"),))
 
 
 @pytest.mark.parametrize("name", [name for name in strategy_names() if name != "grid"])

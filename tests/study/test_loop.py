@@ -1,8 +1,9 @@
 """The loop: same search however it is interrupted, nothing evaluated twice, nothing non-finite."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,29 +21,24 @@ from tests.study.toy import (
 
 from formwright.errors import InputError
 from formwright.execute import Serial, search
-from formwright.space import Space
 from formwright.strategy.blackbox import Strategy, strategy
-from formwright.strategy.blackbox.base import _STRATEGIES
+from formwright.strategy.blackbox.base import STRATEGIES
 from formwright.study import Answer, Event, Job, Rules, Study, front, run
-from formwright.trial import Objective, Proposal, Trial
+from formwright.trial import Proposal, Trial
 
 
+@dataclass(kw_only=True, eq=False)
 class Watching(Strategy):
     """Draws at random and remembers when it was asked and told what."""
 
-    calls: list[tuple[str, int, tuple[int, ...]]] = []  # noqa: RUF012  # shared on purpose
-
-    def __init__(
-        self, space: Space, objectives: Sequence[Objective], seed: int = 0, most: int = 10**9
-    ) -> None:
-        super().__init__(space, objectives, seed)
-        self.most = most
+    calls: ClassVar[list[tuple[str, int, tuple[int, ...]]]] = []
+    most: int = 10**9
 
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         assert all(t.state == "waiting" and not t.values for t in pending)
         self.calls.append(("ask", number, tuple(t.number for t in pending)))
         rng = self.rng(number)
-        return None if number >= self.most else Proposal(self.space.sample(rng), note="drawn")
+        return None if number >= self.most else Proposal(decisions=self.space.sample(rng))
 
     def tell(self, trial: Trial) -> None:
         assert trial.finished
@@ -63,8 +59,10 @@ class Climbing(Watching):
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         decisions = self.space.sample(self.rng(number - number % 2))
         if number % 2:
-            return Proposal(decisions, (number - 1,), rung=1, continues=number - 1)
-        return Proposal(decisions)
+            return Proposal(
+                decisions=decisions, parents=(number - 1,), rung=1, continues=number - 1
+            )
+        return Proposal(decisions=decisions)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +71,8 @@ def _strategies() -> Any:
     strategy("watching")(Watching)
     strategy("climbing")(Climbing)
     yield
-    del _STRATEGIES["watching"], _STRATEGIES["climbing"]
+    STRATEGIES.forget("watching")
+    STRATEGIES.forget("climbing")
 
 
 def test_a_search_runs_to_its_budget_and_can_be_looked_at(tmp_path: Path) -> None:
@@ -197,10 +196,10 @@ def test_no_architecture_is_evaluated_twice(tmp_path: Path) -> None:
     made = study(tmp_path / "s", space=tiny(), strategy="watching", window=4)
     search(made, evaluate, trials=40)
     assert len(evaluate.lines()) == len(set(evaluate.lines())) == len({t.arch for t in made.trials})
-    copies = [t for t in made.trials if "(as trial" in t.note]
+    copies = [t for t in made.trials if t.original is not None]
     assert len(copies) == 40 - len(evaluate.lines())
     for copy in copies:
-        original = made.trials[int(copy.note.split()[-1].rstrip(")"))]
+        original = made.trials[copy.original or 0]
         assert (copy.values, copy.seconds) == (original.values, 0.0)
         assert original.number < copy.number
     assert len({t.arch for t in made.front}) == len(made.front)
@@ -226,6 +225,7 @@ def test_a_continued_trial_gets_the_folder_and_the_seed_of_the_earlier(tmp_path:
     for low, high in zip(jobs[::2], jobs[1::2], strict=True):
         assert low.previous is None
         assert high.previous == low.folder == made.trial_folder(low.trial.number)
+        assert high.parents == (low.folder,)
         assert high.seed == low.seed
         assert high.arch == low.arch
     assert len({job.seed for job in jobs}) == 3  # one for each chain
@@ -237,9 +237,9 @@ def test_the_control_share_is_random_and_follows_from_number_and_seed(tmp_path: 
     search(evolved, free, trials=40)
     drawn = study(tmp_path / "b", control=4, strategy="watching")
     search(drawn, free, trials=40)
-    share = [t.decisions for t in evolved.trials if t.note == "random"]
-    assert share == [t.decisions for t in drawn.trials if t.note == "random"]
-    assert [t.number for t in evolved.trials if t.note == "random"] == list(range(3, 40, 4))
+    share = [t.decisions for t in evolved.trials if t.control]
+    assert share == [t.decisions for t in drawn.trials if t.control]
+    assert [t.number for t in evolved.trials if t.control] == list(range(3, 40, 4))
 
 
 def test_the_budget_of_time_counts_earlier_sessions(tmp_path: Path) -> None:
@@ -324,14 +324,15 @@ def test_the_front_is_what_comparing_all_pairs_gives(tmp_path: Path) -> None:
 def test_a_proposal_outside_the_space_fails_and_the_search_goes_on(tmp_path: Path) -> None:
     class Lost(Watching):
         def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
-            return Proposal({"heads0": 3} if number == 1 else self.space.sample(self.rng(number)))
+            drawn = self.space.sample(self.rng(number))
+            return Proposal(decisions={"heads0": 3} if number == 1 else drawn)
 
     strategy("lost")(Lost)
     try:
         made = study(tmp_path / "s", strategy="lost")
         search(made, free, trials=3)
     finally:
-        del _STRATEGIES["lost"]
+        STRATEGIES.forget("lost")
     assert [t.state for t in made.trials] == ["done", "failed", "done"]
     assert made.trials[1].reason == "SpecError: The decision heads0 = 3 is not allowed here."
 
@@ -352,7 +353,7 @@ def test_numbers_of_numpy_are_stored_as_plain_ones(tmp_path: Path) -> None:
     class Numpy(Watching):
         def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
             drawn = self.space.sample(self.rng(number))
-            return Proposal({name: np.int64(value) for name, value in drawn.items()})
+            return Proposal(decisions={name: np.int64(value) for name, value in drawn.items()})
 
     def evaluate(job: Job) -> Mapping[str, float]:
         assert all(type(value) is int for value in job.trial.decisions.values())
@@ -363,7 +364,7 @@ def test_numbers_of_numpy_are_stored_as_plain_ones(tmp_path: Path) -> None:
         made = study(tmp_path / "s", strategy="numpy")
         search(made, evaluate, trials=2)
     finally:
-        del _STRATEGIES["numpy"]
+        STRATEGIES.forget("numpy")
     assert [t.values for t in made.trials] == [{"loss": 0.5, "speed": 0.5}] * 2
 
 

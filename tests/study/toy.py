@@ -111,6 +111,7 @@ def threads(job: Job) -> Mapping[str, float]:
 def archive(study: Study) -> list[tuple[Any, ...]]:
     """All of a study's trials that a repetition must give again."""
     return [
-        (t.number, t.decisions, t.arch, t.state, t.values, t.reason, t.parents, t.rung, t.note)
+        (t.number, t.decisions, t.arch, t.state, t.values, t.reason, t.parents, t.rung, t.steps,
+         t.origin, t.note, t.details, t.original)
         for t in study.trials
     ]

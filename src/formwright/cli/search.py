@@ -1,19 +1,26 @@
 """``formwright search``: find architectures for a task and a machine. Also ``resume``."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from formwright.recipes.plan import Plan
+    from formwright.recipes.recipe import Recipe
     from formwright.study import Study
+
+# What a recipe can be told; its presets decide everything else.
+RECIPE_OPTIONS = (
+    "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
+    "budget", "trials",
+)  # fmt: skip
 
 RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained BERT to begin at: a model's folder, ours or Hugging Face's; for fft."
-SET_HELP = "A number of the training, such as batch_tokens=2048, lr=1e-3."
+SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
 
 
 def run(
@@ -45,32 +52,38 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Search for architectures. The same command again continues where it stopped."""
-    if recipe is not None:
-        from formwright.cli.recipe import run_recipe
+    import shlex
 
-        run_recipe(context)
-    else:
-        from formwright.cli.recipe import given_options
+    from formwright.recipes.life import begin
 
-        plan = _plan(context.params, given_options(context))
-        _search(plan, out or _usual_folder(plan), json)
+    typed, given = context.params, given_options(context)
+    made = _usual(typed, given) if recipe in (None, "usual") else _published(typed, given)
+    folder = out or _usual_folder(made)
+
+    def say(text: str) -> None:
+        if not json:
+            print(text, flush=True)
+
+    command = shlex.join(["formwright", *sys.argv[1:], *([] if out else ["--out", str(folder)])])
+    _conduct(made, begin(made, folder, command=command, say=say), json)
 
 
-def _plan(typed: dict[str, Any], given: list[str]) -> "Plan":
+def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     """The usual search, with what was typed; nothing of it is passed over in silence."""
-    from formwright.cli.train import seconds, settings
+    from formwright.cli.train import seconds
+    from formwright.cost import Target, read_target
     from formwright.errors import InputError
-    from formwright.recipes.plan import Plan
-    from formwright.train import TrainConfig
+    from formwright.estimate.training import known_task
+    from formwright.recipes.usual import UsualSearch
 
     if typed["from_"] is not None:
         raise InputError(
             "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
         )
     _refuse_idle(typed, given)
-    same = ("task", "space", "width", "baseline", "estimator", "cost", "target", "steps", "rungs")
-    budget, trials = typed["budget"], typed["trials"]
-    return Plan(
+    same = ("task", "space", "width", "baseline", "estimator", "cost", "rungs", "seed", "trials")
+    budget, target = typed["budget"], typed["target"]
+    made: Recipe = UsualSearch(
         **{name: typed[name] for name in same},
         strategy=typed["strategy"] or "",
         minimise=tuple(typed["minimise"] or ()),
@@ -78,12 +91,37 @@ def _plan(typed: dict[str, Any], given: list[str]) -> "Plan":
         max_latency=_milliseconds(typed["max_latency"]),
         max_params=_count(typed["max_params"]),
         max_flops=_count(typed["max_flops"]),
-        settings=settings(TrainConfig, typed["set_"] or []),
-        seconds=seconds(budget) if budget else (None if trials else 300.0),
-        trials=trials,
+        training=UsualSearch.training.replace(steps=typed["steps"]),
+        seconds=seconds(budget) if budget else (None if typed["trials"] else 300.0),
         workers=typed["workers"] or _usual_workers(),
-        seed=typed["seed"],
     )
+    if target:
+        usual = Target(length=known_task(made.task).frame.length)
+        made = replace(made, target=read_target(target, usual))
+    for change in typed["set_"] or ():
+        made = made.with_setting(change)
+    return made
+
+
+def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
+    """The recipe that was typed; what its preset decides is not to be told."""
+    from formwright.cli.train import seconds
+    from formwright.recipes.recipe import recipe
+
+    _refuse(typed["recipe"], [name for name in given if name not in RECIPE_OPTIONS])
+    made = recipe(
+        typed["recipe"],
+        typed["preset"],
+        task=typed["task"] if "task" in given else "",
+        start=typed["from_"] or "",
+        seed=typed["seed"],
+        target=typed["target"],
+        changes=typed["set_"] or (),
+    )
+    if "budget" in given or "trials" in given:
+        budget = typed["budget"]
+        made = made.within(seconds(budget) if budget else None, typed["trials"])
+    return replace(made, workers=typed["workers"]) if typed["workers"] else made
 
 
 def _refuse_idle(typed: dict[str, Any], given: list[str]) -> None:
@@ -111,49 +149,33 @@ def resume(
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
     from formwright.cli.train import seconds
+    from formwright.recipes.life import recipe_of
     from formwright.study import Study
 
     study = Study.open(run)
-    if study.meta.get("recipe"):
-        from formwright.cli.recipe import resume_recipe
-
-        given = {"budget": budget, "trials": trials, "workers": workers}
-        resume_recipe(study, [name for name, value in given.items() if value is not None], json)
-        return
-    _conduct(study, json, seconds(budget) if budget else None, trials, workers)
+    made = recipe_of(study)
+    if budget or trials:
+        made = made.within(seconds(budget) if budget else None, trials)
+    workers = workers or (study.rules.window + 1) // 2
+    _conduct(replace(made, workers=workers), study, json)
 
 
-def _search(plan: "Plan", folder: Path, json: bool) -> None:
-    from formwright.recipes.conduct import begin
-
-    def say(text: str) -> None:
-        if not json:
-            print(text, flush=True)
-
-    study = begin(plan, folder, command=_command(folder), say=say)
-    _conduct(study, json, plan.seconds, plan.trials, plan.workers)
-
-
-def _conduct(
-    study: "Study", json: bool, seconds: float | None, trials: int | None, workers: int | None
-) -> None:
+def _conduct(recipe: "Recipe", study: "Study", json: bool) -> None:
     from formwright.cli.live import watching
-    from formwright.recipes.conduct import conduct
+    from formwright.recipes.life import conduct
 
+    seconds = getattr(recipe, "seconds", None) if not recipe.ENDS else None
+    trials = recipe.expected
     with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
-        ending, _ = conduct(
-            study,
-            seconds=seconds,
-            trials=trials,
-            workers=workers,
-            stop=view.stopped,
-            on_event=view.on_event,
-            say=view.say,
-        )
-    more = (f" --budget {seconds:g}s" if seconds else "") + (
-        f" --trials {trials}" if trials else ""
-    )
+        ending = conduct(recipe, study, stop=view.stopped, on_event=view.on_event, say=view.say)
+    more = "" if recipe.ENDS else _budget_of(recipe)
     finish(study, json, view.exit_code if ending == "stopped" else 0, more)
+
+
+def _budget_of(recipe: Any) -> str:
+    """The options that continue a search to the same end."""
+    seconds = f" --budget {recipe.seconds:g}s" if recipe.seconds else ""
+    return seconds + (f" --trials {recipe.trials}" if recipe.trials else "")
 
 
 def finish(study: "Study", json: bool, code: int, more: str = "") -> None:
@@ -189,7 +211,7 @@ def _print_next(study: "Study") -> None:
 
     chosen = read_outcome(study.folder).chosen
     commands = []
-    if not study.meta.get("recipe"):  # which has an end of its own
+    if study.meta.get("recipe") == "usual-search":  # others have an end of their own
         minutes = 30 + int(study.state.seconds // 60)  # a budget is that of all sessions
         commands.append(f"formwright resume {study.folder} --budget {minutes}m")
     if chosen is not None:
@@ -206,25 +228,38 @@ def _usual_workers() -> int:
     return max(1, min(8, (os.cpu_count() or 1)))
 
 
-def _usual_folder(plan: "Plan") -> Path:
+def _usual_folder(recipe: "Recipe") -> Path:
     """A folder that the same command finds again and another one does not."""
     import hashlib
     from json import dumps
 
-    free = {"seconds", "trials", "workers"}
-    asked = dumps({k: v for k, v in plan.to_data().items() if k not in free}, sort_keys=True)
-    kind = "".join(c for c in plan.task.split(":")[0].split("?")[0] if c.isalnum() or c == "-")
-    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    if recipe.ENDS:
+        return Path("runs") / f"{recipe.name}-{recipe.seed}"
+    target = recipe.target.text if recipe.target is not None else ""
+    asked = [recipe.task, recipe.seed, target, recipe.hyperparameters()]
+    kind = "".join(c for c in recipe.task.split(":")[0].split("?")[0] if c.isalnum() or c == "-")
+    digest = hashlib.sha256(dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
     return Path("runs") / f"search-{kind}-{digest}"
 
 
-def _command(folder: Path) -> str:
-    """The command that repeats this search in another place."""
-    import shlex
+def given_options(context: typer.Context) -> list[str]:
+    """The options that were typed."""
+    typed = ("COMMANDLINE", "ENVIRONMENT")
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source and source.name in typed]
 
-    words = sys.argv[1:]
-    named = any(word == "--out" or word.startswith("--out=") for word in words)
-    return shlex.join(["formwright", *words, *([] if named else ["--out", str(folder)])])
+
+def _refuse(recipe: str, options: list[str]) -> None:
+    """Nothing that was asked for is passed over in silence."""
+    from formwright.errors import InputError
+
+    if options:
+        words = f"--{options[0].strip('_').replace('_', '-')}"
+        raise InputError(
+            f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
+            "set a hyperparameter with --set, or search without a recipe; --task, --preset, "
+            "--target, --seed, --workers, --out and for fft --from apply."
+        )
 
 
 def _milliseconds(text: str | None) -> float | None:

@@ -53,46 +53,9 @@ def _config(width: int, steps: int | None, time: str | None, changes: list[str])
         seconds=seconds(time) if time is not None else None,
         lr=default_lr(width),
     )
+    from formwright.recipes.setting import settings
+
     return base.replace(**settings(TrainConfig, changes))
-
-
-def settings(cls: type, changes: list[str]) -> dict[str, Any]:
-    """``lr=1e-3`` and the like as fields of a configuration, with their types."""
-    import ast
-    import typing
-
-    from formwright.errors import InputError, UnknownName
-
-    known = typing.get_type_hints(cls)
-    found: dict[str, Any] = {}
-    for change in changes:
-        name, equals, text = change.partition("=")
-        if not equals:
-            raise InputError(f"--set {change} has no value; write --set {name}=VALUE.")
-        if name not in known:
-            raise UnknownName("setting", name, known)
-        words = {w for part in typing.get_args(known[name]) for w in typing.get_args(part)}
-        words |= {w for w in typing.get_args(known[name]) if isinstance(w, str)}
-        try:
-            value = text if text in words else ast.literal_eval(text.replace("true", "True"))
-        except (ValueError, SyntaxError):
-            value = None
-        if not _fits(value, known[name], words):
-            allowed = f"one of {', '.join(sorted(words))}" if words else "a number"
-            raise InputError(f"--set {name}={text} cannot be used; {name} must be {allowed}.")
-        found[name] = value
-    return found
-
-
-def _fits(value: Any, hint: Any, words: set[Any]) -> bool:
-    if words:
-        return value in words
-    kinds = str(hint)
-    if isinstance(value, bool):
-        return "bool" in kinds
-    if isinstance(value, int):
-        return "int" in kinds or "float" in kinds
-    return (isinstance(value, float) and "float" in kinds) or isinstance(value, tuple)
 
 
 def seconds(text: str) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from formwright.arch.architecture import Architecture
 from formwright.arch.attention import Attention
+from formwright.arch.frame import Frame
 from formwright.arch.layer import (
     FeedForward,
     Identity,
@@ -24,6 +25,7 @@ from formwright.arch.layer import (
 from formwright.arch.mechanism import Softmax
 from formwright.arch.node import Node
 from formwright.errors import InputError
+from formwright.space.components import Cut, Kept
 
 
 @dataclass(frozen=True)
@@ -160,3 +162,28 @@ def _side_by_side(arch: Architecture) -> Architecture:
         else:
             layers.append(layer)
     return arch.replace(layers=Stack(tuple(layers))).check()
+
+
+def shares_of_time(
+    cut: Cut, frame: Frame, measure: Callable[[Architecture], float]
+) -> dict[str, float]:
+    """Shares of the time of a cut network, and what one vertical connection takes."""
+    found = component_times(cut.baseline(frame), measure)
+    space, kept = cut.members(frame), cut.everything()[0]
+    beside = measure(space.resolve(cut.member([kept] * cut.layers)))
+    ones = {
+        "close_head": (
+            Kept((1,) * cut.head_parts, kept.key, kept.value, kept.inner),
+            cut.head_parts,
+        ),
+        "close_slice": (
+            Kept(kept.heads, kept.key, kept.value, (1,) * cut.inner_parts),
+            cut.inner_parts,
+        ),
+    }
+    closes = {}
+    for name, (layer, parts) in ones.items():
+        stacked = measure(space.resolve(cut.member([layer] * cut.layers))) if parts > 1 else beside
+        number = cut.layers * max(1, parts - 1)
+        closes[name] = max(0.0, stacked - beside) / found.whole / number
+    return {**found.shares, **closes}

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from formwright.arch import Architecture
+from formwright.errors import Stopped
 from formwright.estimate.base import Diverged, Estimator, Work
 from formwright.model import Model
 from formwright.tasks import Task, load_task
@@ -50,7 +51,7 @@ class Training(Estimator):
         begun = self.begun(work, task)
         _, result = train(begun, task, config, out=folder, device=self.device, stop=stop)
         if result.state == "interrupted":
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt if stop is None else Stopped
         self._tidy(folder, last=work.trial.rung >= self.last)
         if result.state == "diverged":
             raise Diverged(f"training diverged: {result.reason}")

@@ -5,8 +5,8 @@ Paper: Brown et al. 2022, https://arxiv.org/abs/2210.00641
 What the paper does                              where it lives here
 nine mechanisms                                  ops.attention, arch.mechanism
 mean of blocks with equal, fixed gates           supernet, strategy.gradient.uniform
-worth of a block: accuracy lost when masked      recipes.masking
-drop the worst, train on, again (alg. 2, 3)      recipes.blocks
+worth of a block: accuracy lost when masked      strategy.gradient.masking
+drop the worst, train on, again (alg. 2, 3)      strategy.gradient.pruning
 random subset of blocks per batch (app. B)       strategy.gradient.uniform, ``subset``; blocks are
                                                  also computed again, not kept: ``checkpoint``
 the supernets and the models they stand for      recipes.dartformer_spaces
@@ -24,43 +24,31 @@ blocks per batch, are not published: 3 % of the first training, and three of nin
 the paper's preset takes the sizes and the training of the paper's task that is most like it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal, Self
 
-from formwright.arch import Architecture, Encoder
-from formwright.cost import Target
-from formwright.errors import InputError
+from formwright.arch import Architecture, Encoder, Match
+from formwright.errors import InputError, Stopped
 from formwright.estimate.training import known_task
-from formwright.recipes.blocks import (
+from formwright.recipes.life import Session
+from formwright.recipes.oneshot import SUPERNET, OneShot
+from formwright.recipes.recipe import published_recipe
+from formwright.recipes.statistics import spearman
+from formwright.space import Decisions, TreeSpace
+from formwright.space.dartformer import BLOCKS, TINY, Encoders, PaperTask, all_heads
+from formwright.strategy.gradient.masking import check_answers
+from formwright.strategy.gradient.pruning import (
     Rule,
     Stage,
     SupernetTrainer,
-    ended,
     read_stages,
     run_stages,
 )
-from formwright.recipes.conduct import Say, concluded, one_thread
-from formwright.recipes.dartformer_spaces import (
-    AFTER,
-    BLOCKS,
-    TINY,
-    Encoders,
-    PaperTask,
-    all_heads,
-    paper_task,
-    schedule,
-)
-from formwright.recipes.masking import check_answers
-from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, compared, verdict
-from formwright.recipes.statistics import spearman
-from formwright.space import Decisions, TreeSpace
-from formwright.study import Ending, Study
-from formwright.study.loop import OnEvent
 from formwright.study.outcome import Outcome
-from formwright.supernet import Supernet
+from formwright.tasks import Task
+from formwright.tasks.listops import ListOps
 from formwright.train import TrainConfig
 from formwright.trial import CONTROL, FOUND, SEED, Proposal
 from formwright.zoo.dartformer import NORM
@@ -72,46 +60,41 @@ NAMES: dict[str, str] = {
     "layers": "dartformer-layers",
     "oneshot": "dartformer-oneshot",
 }
+# Steps of a training of the paper, and of its warm-up.
+STEPS: Mapping[PaperTask, tuple[int, int]] = {
+    "listops": (10_000, 1000),
+    "text": (30_000, 8000),
+    "matching": (10_000, 8000),
+}
 ONE_SHOT = 4  # mechanisms of the even mix
 TRIES = 100  # draws for each random mix, after which there are not so many
-Candidates = list[Proposal]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dartformer(OneShot):
-    """Every number of the system.
+    """Every number of the system, besides those of all one-shot recipes.
 
     Args:
-        name: Of the variant and preset.
         variant: Which of the four searches.
         encoders: Sizes and mechanisms.
-        task: What is trained on.
         search: Training of the supernet, up to the first look at its blocks.
         after: Steps after each removal.
         subset: Blocks of a layer that a batch runs through; None runs all.
-        training: Of the full-depth models.
-        random: Random members beside them; mixes may be fewer where there are not so many.
-        target: Where their latency is measured; None counts FLOPs.
         renormalise: Whether the others share what a masked block had.
         checkpoint: Compute blocks of the supernet again in the backward pass in place of keeping
             what they computed: less memory, about a third more time, the same numbers.
         published: The paper's task whose sizes and training these are; None where they are others.
     """
 
-    name: str
     variant: Variant
     encoders: Encoders
-    task: str
-    search: TrainConfig
     after: int
-    training: TrainConfig
     subset: int | None = None
-    random: int = 4
-    target: Target | None = None
     renormalise: bool = True
     checkpoint: bool = False
     published: PaperTask | None = None
-    seed: int = 0
+
+    FREE = OneShot.FREE | {"checkpoint"}
 
     @property
     def rule(self) -> Rule:
@@ -135,12 +118,16 @@ class Dartformer(OneShot):
         return len(self.encoders.kinds) + self.random + (self.variant != "best")
 
     @property
-    def baseline(self) -> tuple[str, Architecture]:
+    def drawn(self) -> int:
+        # Mixes of any number of heads lie in the space; random ones with the right number are
+        # among the candidates.
+        return 0 if self.mixes else self.random
+
+    def make_baseline(self) -> tuple[str, Architecture]:
         """Plain attention, hand-designed."""
         return f"{self.encoders.layers} layers of softmax", self.encoders.full()
 
-    @property
-    def space(self) -> TreeSpace:
+    def make_space(self) -> TreeSpace:
         """The full-depth models that are judged."""
         return self.encoders.mixed() if self.mixes else self.encoders.layer_wise()
 
@@ -149,7 +136,7 @@ class Dartformer(OneShot):
         spaces = {"prune": self.encoders.head_space, "layers": self.encoders.layers_space}
         return spaces.get(self.variant, self.encoders.block_space)()
 
-    def for_task(self, task: str) -> "Dartformer":
+    def for_task(self, task: str) -> Self:
         """The same on another task; what is published follows the kind of task."""
         found = known_task(task)
         made, kind = self, paper_task(found)
@@ -160,60 +147,19 @@ class Dartformer(OneShot):
                 encoders=Encoders.published(kind),
                 search=self.search.replace(**numbers),
                 training=self.training.replace(**numbers),
-                after=AFTER[kind],
+                after=after_removal(kind),
                 published=kind,
             )
         return replace(made, task=task, encoders=made.encoders.for_frame(found.frame))
 
-    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
-        """Open its study, or create it, if the task has answers that are right or wrong."""
+    def check(self) -> None:
+        """The task must have answers that are right or wrong."""
         check_answers(known_task(self.task))
-        return super().begin(folder, command=command, say=say)
 
-    def conduct(
-        self,
-        study: Study,
-        *,
-        stop: Callable[[], bool] | None = None,
-        on_event: OnEvent | None = None,
-        say: Say = lambda text: None,
-    ) -> Ending:
-        """Search the supernet in stages, then train what it found and its rivals."""
-        if concluded(study):
-            return "exhausted"
-        with one_thread():
-            stages = self.find(study.folder / SUPERNET, stop=stop, say=say)
-        if stages is None:
-            return "stopped"
-        return verdict(
-            study,
-            self.judge(study.folder),
-            self.baseline,
-            self.candidates(stages),
-            words=lambda outcome: self._conclude(study, outcome, stages),
-            stop=stop,
-            on_event=on_event,
-            say=say,
-        )
-
-    def find(
-        self,
-        folder: Path,
-        *,
-        stop: Callable[[], bool] | None = None,
-        say: Say = lambda text: None,
-    ) -> list[Stage] | None:
-        """The stages of the search, from where they stopped; None when asked to stop."""
-        stages = read_stages(folder)
-        if ended(stages):
-            return stages
-        supernet = Supernet(
-            self.supernet_space(),
-            seed=self.seed,
-            dropout=self.search.dropout,
-            attention_dropout=self.search.attention_dropout,
-            checkpoint=self.checkpoint,
-        )
+    def find(self, session: Session) -> None:
+        """Train the supernet, mask its blocks, drop the worst, in rounds on record."""
+        folder = session.folder / SUPERNET
+        supernet = self.supernet(self.supernet_space(), checkpoint=self.checkpoint)
         words = dict.fromkeys(supernet.slots, self._words())
         looks = self.rule.looks({name: tuple(range(len(row))) for name, row in words.items()})
         trainer = SupernetTrainer(
@@ -226,19 +172,21 @@ class Dartformer(OneShot):
             subset=self.subset,
             renormalise=self.renormalise,
         )
-        trainer.stop = stop or trainer.stop
+        trainer.stop = session.stopped
         blocks = sum(len(row) for row in words.values())
-        say(
+        session.say(
             f"training a supernet of {blocks} blocks for {trainer.train.steps:,} steps; a block is "
             "worth the accuracy, in points, that is lost without it"
         )
-        return run_stages(self.rule, words, trainer, folder, seed=self.seed, say=say)
+        found = run_stages(self.rule, words, trainer, folder, seed=self.seed, say=session.say)
+        if found is None:
+            raise Stopped
 
-    def candidates(self, stages: Sequence[Stage]) -> Candidates:
+    def candidates(self, session: Session) -> Sequence[Proposal]:
         """What was found, then the homogeneous models, then random mixes."""
-        found = self.found(stages)
-        words = f"found: {self.described(stages)}"
-        rows: Candidates = [Proposal(decisions=found, origin=FOUND, note=words)]
+        stages = read_stages(session.folder / SUPERNET)
+        found, words = self.found(stages), f"found: {self.described(stages)}"
+        rows = [Proposal(decisions=found, origin=FOUND, note=words)]
         for kind in self.encoders.kinds:
             decisions = self.encoders.homogeneous(kind, mixed=self.mixes)
             if decisions != found:
@@ -266,14 +214,14 @@ class Dartformer(OneShot):
             return "-".join(kinds[options[0]] for options in stages[-1].alive.values())
         return ", ".join(f"{kind} x{decisions[kind]}" for kind in kinds if decisions[kind])
 
-    def _random_mixes(self, rows: Candidates) -> Candidates:
+    def _random_mixes(self, rows: Sequence[Proposal]) -> list[Proposal]:
         """As many heads drawn from all, as pruning at random would leave."""
         rng, heads = Random(f"{self.seed} mixes"), self.encoders.heads
         pool = [kind for kind in self.encoders.kinds for _ in range(heads)]
-        drawn: Candidates = []
+        drawn: list[Proposal] = []
         for _ in range(TRIES * self.random):
             decisions = self.encoders.mix(rng.sample(pool, heads))
-            if decisions not in [known.decisions for known in rows + drawn]:
+            if decisions not in [known.decisions for known in (*rows, *drawn)]:
                 drawn.append(Proposal(decisions=decisions, origin=CONTROL))
             if len(drawn) == self.random:
                 break
@@ -286,16 +234,9 @@ class Dartformer(OneShot):
             return kinds
         return tuple(kind for kind in kinds for _ in range(self.encoders.heads))
 
-    def judge(self, folder: Path) -> Judge:
-        """How models are compared."""
-        # Mixes of any number of heads lie in the space; random ones with the right number are
-        # among the candidates.
-        random = 0 if self.mixes else self.random
-        return Judge(task=self.task, training=self.training, target=self.target, random=random)
-
-    def _conclude(self, study: Study, outcome: Outcome, stages: list[Stage]) -> Outcome:
+    def compared(self, session: Session) -> Outcome:
         """Say how far the choice can be trusted, and how well the scores ranked the models."""
-        outcome = compared(study, outcome)
+        outcome, stages = super().compared(session), read_stages(session.folder / SUPERNET)
         doubts = sum(not stage.certain for stage in stages)
         looks = len(stages) - 1
         words = f" Chosen: {self.described(stages)}."
@@ -303,24 +244,24 @@ class Dartformer(OneShot):
             share = "the choice was" if looks == 1 else f"{doubts} of {looks} choices were"
             words += f" Warning: {share} within noise; another seed may choose otherwise."
         facts = dict(outcome.facts)
-        ranked = self._rank_correlation(study, stages[0])
+        ranked = self._rank_correlation(session, stages[0])
         if ranked is not None:
             facts["score_spearman"] = ranked
             words += f" Scores and accuracies of the nine correlate by {ranked:+.2f} (Spearman)."
         return replace(outcome, headline=outcome.headline + words, facts=facts)
 
-    def _rank_correlation(self, study: Study, first: Stage) -> float | None:
+    def _rank_correlation(self, session: Session, first: Stage) -> float | None:
         """Of the nine scores with the nine homogeneous models; None where not all were trained."""
         if self.variant not in ("best", "oneshot"):
             return None
         ((_, scores),) = first.scores.items()
-        metric, pairs = study.objectives[0], []
+        metric, pairs = session.study.objectives[0], []
         for option, kind in enumerate(self.encoders.kinds):
             wanted = self.encoders.homogeneous(kind, mixed=self.mixes)
-            trials = [t for t in study.trials if t.done and dict(t.decisions) == dict(wanted)]
-            if not trials:
+            known = [t for t in session.study.trials if t.done and t.decisions == wanted]
+            if not known:
                 return None
-            pairs.append((scores[option], -metric.sign * trials[0].values[metric.name]))
+            pairs.append((scores[option], -metric.sign * known[0].values[metric.name]))
         return spearman(*zip(*pairs, strict=True))
 
 
@@ -337,7 +278,7 @@ def paper(variant: str = "best") -> Dartformer:
         encoders=Encoders.published("listops"),
         task="listops?pool=cls",
         search=training,
-        after=AFTER["listops"],
+        after=after_removal("listops"),
         subset=3 if variant == "layers" else None,
         training=training,
         checkpoint=variant == "layers",  # would keep some 20 GB, the one-layer supernets half of it
@@ -396,3 +337,33 @@ def _name(variant: str) -> str:
     if variant not in NAMES:
         raise InputError(f"variant={variant!r} is unknown; use one of {', '.join(NAMES)}.")
     return NAMES[variant]
+
+
+def paper_task(task: Task) -> PaperTask:
+    """The task of the paper that is most like one of ours: what is no list and no pair is text."""
+    if isinstance(task.frame.head, Match):
+        return "matching"
+    return "listops" if isinstance(task, ListOps) else "text"
+
+
+def schedule(task: PaperTask, length: int = 0) -> dict[str, Any]:
+    """What a training of the paper differs in from one task to another, for texts of a length.
+
+    Batches are of 32 lists, which have 1,064 tokens on average, or 32 texts, or 32 pairs.
+    """
+    steps, warmup = STEPS[task]
+    tokens = {"listops": 1064, "text": length, "matching": 2 * length}[task]
+    return {
+        "steps": steps,
+        "warmup": warmup,
+        "lr": 0.05 / warmup**0.5,
+        "batch_tokens": 32 * tokens,
+    }
+
+
+def after_removal(task: PaperTask) -> int:
+    """Steps after each removal: 3 % of the training."""
+    return STEPS[task][0] * 3 // 100
+
+
+published_recipe({name: variant for variant, name in NAMES.items()}, paper, small, smoke)

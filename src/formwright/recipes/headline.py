@@ -1,27 +1,27 @@
 """What a search has found, in words: the best member against the baseline."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from formwright.arch import Architecture, parse
-from formwright.cost import Target, compare
-from formwright.recipes.plan import is_cost
+from formwright.cost import compare
+from formwright.recipes.life import Session
 from formwright.study import Study
 from formwright.study.outcome import Baseline, Outcome
 from formwright.trial import Objective, Trial
 
-Say = Callable[[str], None]
+# What an architecture takes: no quality when made small.
+_DEAR = ("latency", "flops", "params", "memory", "decoder_params", "latency_ratio", "seconds")
 
 
-def target_of(study: Study) -> Target | None:
-    """Where the study measures latency; None where it does not."""
-    data = study.meta.get("target")
-    return Target(**data) if data else None
+def is_cost(objective: Objective) -> bool:
+    """Whether it says what an architecture takes, not how good it is."""
+    return objective.direction == "min" and objective.name in _DEAR
 
 
-def conclude(study: Study, outcome: Outcome, say: Say = lambda text: None) -> Outcome:
+def conclude(session: Session) -> Outcome:
     """Find the member of the front that beats the baseline by most, and say by how much."""
-    baseline = outcome.baseline
+    study, outcome = session.study, Outcome(session.outcome.baseline)
+    baseline = _like(study, outcome.baseline)
     quality, cost = headline_objectives(study)
     if cost is None:
         return _best_alone(study, outcome, quality)
@@ -32,8 +32,8 @@ def conclude(study: Study, outcome: Outcome, say: Say = lambda text: None) -> Ou
     facts = {"times": times}
     words = f"cheaper, {1 / times:.2f} times the {cost.name} of"
     if cost.name == "latency":
-        say("measuring the best against the baseline once more")
-        facts, words = paired(study, chosen, baseline)
+        session.say("measuring the best against the baseline once more")
+        facts, words = paired(session, chosen, parse(baseline.notation))
     ours, theirs = chosen.values[quality.name], baseline.values[quality.name]
     steps = chosen.values.get("steps")
     after = f" after {steps:.0f} training steps each" if steps else ""
@@ -42,6 +42,12 @@ def conclude(study: Study, outcome: Outcome, say: Say = lambda text: None) -> Ou
         f"against {theirs:.4g}{after}."
     )
     return replace(outcome, headline=headline, chosen=chosen.number, facts=facts)
+
+
+def _like(study: Study, baseline: Baseline | None) -> Baseline | None:
+    """The baseline as it was evaluated on the rung that the front is of."""
+    front = study.front
+    return baseline.at(front[0].rung) if baseline is not None and front else baseline
 
 
 def headline_objectives(study: Study) -> tuple[Objective, Objective | None]:
@@ -68,11 +74,12 @@ def champion(
     return min(good, key=lambda t: cost.sign * t.values[cost.name], default=None)
 
 
-def paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, float], str]:
+def paired(
+    session: Session, chosen: Trial, baseline: Architecture, seconds: float = 6.0
+) -> tuple[dict[str, float], str]:
     """Measure the two against each other once more, longer than in the search."""
-    target = target_of(study)
-    ours: Architecture = study.space.resolve(chosen.decisions)
-    found = compare(ours, parse(baseline.notation), target, seconds=6.0, precision=0.01)
+    ours: Architecture = session.study.space.resolve(chosen.decisions)
+    found = compare(ours, baseline, session.target, seconds=seconds, precision=0.01)
     facts = {
         "speedup": 1 / found.ratio,
         "speedup_low": 1 / found.high,
@@ -88,7 +95,7 @@ def paired(study: Study, chosen: Trial, baseline: Baseline) -> tuple[dict[str, f
 
 def _best_alone(study: Study, outcome: Outcome, quality: Objective) -> Outcome:
     """The best trial where nothing but quality counts."""
-    front, baseline = study.front, outcome.baseline
+    front, baseline = study.front, _like(study, outcome.baseline)
     if not front or baseline is None or quality.name not in baseline.values:
         return replace(outcome, headline=_no_champion(study, baseline, quality))
     best = min(front, key=lambda t: quality.sign * t.values[quality.name])

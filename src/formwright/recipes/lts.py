@@ -18,37 +18,25 @@ reference; the paper measures every candidate, ten times in a row. Memory is com
 search runs and measured, as a true peak, at the end; the paper sums allocations.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from formwright.arch import Architecture, arch_id, notation
+from formwright.arch import Architecture
 from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.style import style
-from formwright.cost import Target, calibrate
+from formwright.cost import Target
 from formwright.cost.profiling import plan_for, profile_space, with_reference
 from formwright.errors import InputError
-from formwright.estimate import Candidate, Diverged, Training
+from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
-from formwright.execute import search
-from formwright.files import write_atomically
-from formwright.recipes.conduct import (
-    Heeding,
-    Say,
-    Stop,
-    concluded,
-    one_thread,
-    until_stopped,
-)
-from formwright.recipes.record import numbers_of, reopened
+from formwright.recipes.finals import train_finals
+from formwright.recipes.life import Session
+from formwright.recipes.recipe import Phase, Recipe, published_recipe
 from formwright.recipes.statistics import spearman
-from formwright.space import TreeSpace, named_space
+from formwright.space import Space, named_space
 from formwright.space.lts import lts_space
-from formwright.study import Ending, Job, Rules, Study
-from formwright.study.loop import OnEvent
-from formwright.study.outcome import Baseline, Outcome, write_outcome
+from formwright.study.outcome import Baseline, Outcome
 from formwright.train import TrainConfig
 from formwright.trial import Objective, Trial
 from formwright.zoo import get
@@ -61,36 +49,36 @@ OBJECTIVES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lts:
+class Lts(Recipe):
     """Every number of the system.
 
     Args:
-        name: Of the preset.
+        task: What picked models are trained on; nothing trains none.
         space: What is searched.
         baseline: The hand-designed rival, and what to call it.
-        target: Where models run.
         start, generations, children: Of the evolution: start + children x (generations - 1)
             candidates.
         samples: Members measured to fit the latency predictor.
         seconds: Longest measurement of one member.
-        task: What picked models are trained on; None trains none.
-        training: How they are trained.
+        budget: Seconds that the search for candidates may take; None for all of them.
+        training: How picked models are trained.
         trained: Models to train at most.
     """
 
-    name: str
-    space: Any
+    space: Any  # a declared space
     baseline: tuple[str, Architecture]
-    target: Target
+    task: str = ""
     start: int = 100
     generations: int = 30
     children: int = 80
     samples: int = 80
     seconds: float = 0.5
-    task: str | None = None
+    budget: float | None = None
     training: TrainConfig = TrainConfig()  # noqa: RUF009  # frozen
     trained: int = 6
-    seed: int = 0
+
+    FREE = Recipe.FREE | {"budget"}
+    APART = Recipe.APART | {"space"}
 
     @property
     def candidates(self) -> int:
@@ -102,57 +90,97 @@ class Lts:
         """Trials at least: the candidates, before their front is measured."""
         return self.candidates
 
-    def for_task(self, task: str) -> "Lts":
+    def for_task(self, task: str) -> Self:
         """The same for a task's symbols and length, its models trained on it."""
         frame = known_task(task).frame
-        declared = self.space.declared.replace(frame=frame)
         name, arch = self.baseline
-        return replace(
-            self,
-            task=task,
-            space=TreeSpace(declared, self.space.constraints, self.space.name),
-            baseline=(name, arch.replace(frame=frame).check()),
-            target=self.target.replace(length=frame.length),
-        )
+        framed = arch.replace(frame=frame).check()
+        made = replace(self, space=self.space.for_frame(frame), baseline=(name, framed))
+        return super(Lts, made).for_task(task)
 
-    def begin(self, folder: Path, *, command: str = "", say: Say = lambda text: None) -> Study:
-        """Open its study, or create it with the clock calibrated."""
-        study = reopened(self, folder, task=self.task)
-        if study is not None:
-            return study
-        say("calibrating the clock on this machine")
-        target = calibrate(with_reference(self.space, self.target), seconds=2.0)
-        return _create(self, folder, target, command)
+    def within(self, seconds: float | None, trials: int | None) -> Self:
+        """The same with a limit on the time for candidates."""
+        if trials is not None:
+            raise InputError("--trials does not apply to lts; use --set generations=... instead.")
+        return replace(self, budget=seconds)
 
-    def conduct(
-        self,
-        study: Study,
-        *,
-        stop: Callable[[], bool] | None = None,
-        on_event: OnEvent | None = None,
-        say: Say = lambda text: None,
-    ) -> Ending:
-        """Profile the target, search, measure the front, pick, train. Calling it again goes on."""
-        if concluded(study):
-            return "exhausted"
-        return until_stopped(lambda: self._stages(study, stop, on_event, say), stop)
+    def make_space(self) -> Space:
+        found: Space = self.space
+        return found
 
-    def _stages(
-        self, study: Study, stop: Stop | None, on_event: OnEvent | None, say: Say
-    ) -> Ending:
-        target, path = Target(**study.meta["target"]), study.folder / "profile.json"
-        say(f"measuring {self.samples} members to fit the latency predictor")
-        plan = plan_for(self.space, target, samples=self.samples, check=_held(self), table=False)
+    def make_baseline(self) -> tuple[str, Architecture]:
+        return self.baseline
+
+    def objectives(self) -> tuple[Objective, ...]:
+        return OBJECTIVES
+
+    def timed(self, target: Target) -> Target:
+        return with_reference(self.space, target)
+
+    def make_strategy(self) -> tuple[str, Mapping[str, Any]]:
+        return "confirmed", {
+            "inner": "lts",
+            "first": self.candidates,
+            "start": self.start,
+            "children": self.children,
+            "slack": 0.01,
+            "most": max(10, self.candidates // 40),
+        }
+
+    # --- its life -----------------------------------------------------------------------
+
+    def phases(self) -> Sequence[Phase]:
+        return (self.profile, self.search, self.measure_baseline, self.finals, self.conclude)
+
+    def estimator(self, session: Session) -> Candidate:
+        """Latency predicted first, then measured."""
+        assert session.target is not None
+        return Candidate(str(session.folder / "profile.json"), session.target, self.seconds)
+
+    def profile(self, session: Session) -> None:
+        """Measure some members on the target and fit the latency predictor."""
+        session.say(f"measuring {self.samples} members to fit the latency predictor")
+        assert session.target is not None
+        held = max(4, self.samples // 5)
+        plan = plan_for(self.space, session.target, samples=self.samples, check=held, table=False)
+        path = session.folder / "profile.json"
         profile_space(
-            self.space, target, path, plan=plan, seconds=self.seconds, on_event=_ending(stop)
-        )
-        evaluate = Candidate(str(path), target, self.seconds)
-        say(f"searching {self.candidates:,} candidates, then measuring the front")
-        ending = search(study, evaluate, stop=stop, on_event=on_event)
-        if ending == "stopped":
-            return ending
-        with one_thread():
-            return _conclude(self, study, evaluate, stop, say)
+            self.space, session.target, path, plan=plan, seconds=self.seconds,
+            on_event=session.check,
+        )  # fmt: skip
+
+    def search(self, session: Session) -> None:
+        """Evolve on predictions, then measure the front."""
+        session.say(f"searching {self.candidates:,} candidates, then measuring the front")
+        session.run(self.estimator(session), seconds=self.budget)
+
+    def measure_baseline(self, session: Session) -> None:
+        """The baseline as the front was measured."""
+        session.evaluate_baseline(self.estimator(session), {1: None})
+
+    def finals(self, session: Session) -> None:
+        """Train what was picked, spread over the front, and rank it by proxy and by result."""
+        front = session.study.front
+        chosen = picked(front, session.measured_baseline.values)
+        session.say(f"{len(front)} members on the measured front, {len(chosen)} picked")
+        session.kept("finals", lambda: self.proof(session, chosen))
+
+    def proof(self, session: Session, chosen: Sequence[Trial]) -> dict[str, Any]:
+        """How well the proxy ranks trained models; nothing where none are trained."""
+        if not self.task or not chosen:
+            return {}
+        step = max(1, -(-len(chosen) // self.trained))
+        spread = sorted(chosen, key=lambda t: t.values["decoder_params"])[::step]
+        found = train_finals(session, spread, Training(self.task, self.training))
+        rows = found["models"]
+        proxies, losses = ([row[name] for row in rows] for name in ("decoder_params", "loss"))
+        ranked = spearman(proxies, [-loss for loss in losses]) if len(rows) > 2 else None
+        return {**found, "spearman": ranked}
+
+    def conclude(self, session: Session) -> None:
+        """Say how fast the fastest member with the baseline's parameters is."""
+        front, proof = session.study.front, session.recall("finals")
+        session.conclude(_told(front, session.measured_baseline, proof))
 
 
 def paper(backbone: str = "gpt2") -> Lts:
@@ -220,6 +248,9 @@ def smoke(backbone: str = "gpt2") -> Lts:
     )
 
 
+published_recipe({"lts": "gpt2", "lts-gpt2": "gpt2", "lts-xl": "xl"}, paper, small, smoke)
+
+
 def picked(front: Sequence[Trial], baseline: Mapping[str, float]) -> list[Trial]:
     """Members within 5 % of the baseline in one objective that beat it in another; the fastest
     and the smallest besides."""
@@ -241,58 +272,6 @@ def picked(front: Sequence[Trial], baseline: Mapping[str, float]) -> list[Trial]
         if front:
             chosen.append(min(front, key=lambda t: t.values[name]))
     return list({trial.number: trial for trial in chosen}.values())
-
-
-def prove(
-    recipe: Lts,
-    study: Study,
-    chosen: Sequence[Trial],
-    stop: Stop | None = None,
-    say: Say = lambda text: None,
-) -> dict[str, Any]:
-    """Train what was picked, spread over the front, and rank it by proxy and by result.
-
-    A model whose training diverges is told beside the others, with the reason, and not ranked.
-    """
-    if recipe.task is None or not chosen:
-        return {}
-    step = max(1, -(-len(chosen) // recipe.trained))
-    spread = sorted(chosen, key=lambda t: t.values["decoder_params"])[::step]
-    training = Training(recipe.task, recipe.training)
-    rows: list[dict[str, Any]] = []
-    failed: list[dict[str, Any]] = []
-    for trial in spread:
-        arch = study.space.resolve(trial.decisions)
-        place = study.trial_folder(trial.number)
-        job = Heeding(replace(trial, rung=0), arch, place, None, recipe.seed, stop=stop)
-        try:
-            loss = training(job)["loss"]
-        except Diverged as error:
-            failed.append({"trial": trial.number, "reason": str(error)})
-            say(f"trial {trial.number} is not ranked: {error}")
-            continue
-        rows.append({"trial": trial.number, "loss": loss, **dict(trial.values)})
-    proxies = [row["decoder_params"] for row in rows]
-    losses = [-row["loss"] for row in rows]
-    found = spearman(proxies, losses) if len(rows) > 2 else None
-    return {"models": rows, "failed": failed, "spearman": found}
-
-
-def _conclude(
-    recipe: Lts, study: Study, evaluate: Candidate, stop: Stop | None, say: Say
-) -> Ending:
-    name, arch = recipe.baseline
-    job = Job(Trial(-1, {}, rung=1), arch, study.folder / "baseline", None, recipe.seed)
-    say(f"measuring the baseline, {name}")
-    values = dict(evaluate(job))
-    front = study.front
-    chosen = picked(front, values)
-    say(f"{len(front)} members on the measured front, {len(chosen)} picked")
-    proof = prove(recipe, study, chosen, stop, say)
-    write_atomically(study.folder / "proof.json", json.dumps(proof, indent=1).encode())
-    base = Baseline(name, notation(arch), arch_id(arch), values)
-    write_outcome(study.folder, _told(front, base, proof))
-    return "exhausted"
 
 
 def _told(front: Sequence[Trial], base: Baseline, proof: Mapping[str, Any]) -> Outcome:
@@ -320,44 +299,6 @@ def _told(front: Sequence[Trial], base: Baseline, proof: Mapping[str, Any]) -> O
         words += f"; training of {failed} of {ranked + failed} diverged"
     number = fastest.number if fastest is not None else None
     return Outcome(base, f"{words}.", number, facts)
-
-
-def _ending(stop: Stop | None) -> Callable[[dict[str, Any]], None]:
-    """Listens to measurements and ends them, after the one in hand, when asked to stop."""
-
-    def heed(event: dict[str, Any]) -> None:
-        if stop is not None and stop():
-            raise KeyboardInterrupt
-
-    return heed
-
-
-def _create(recipe: Lts, folder: Path, target: Target, command: str) -> Study:
-    return Study.create(
-        folder,
-        space=recipe.space,
-        objectives=OBJECTIVES,
-        strategy="confirmed",
-        options={
-            "inner": "lts",
-            "first": recipe.candidates,
-            "start": recipe.start,
-            "children": recipe.children,
-            "slack": 0.01,
-            "most": max(10, recipe.candidates // 40),
-        },
-        seed=recipe.seed,
-        rules=Rules(),
-        target=asdict(target),
-        recipe=recipe.name,
-        task=recipe.task,
-        command=command,
-        numbers=numbers_of(recipe),
-    )
-
-
-def _held(recipe: Lts) -> int:
-    return max(4, recipe.samples // 5)
 
 
 def _homogeneous(depth: int, width: int, inner: int) -> dict[str, Any]:

@@ -21,11 +21,9 @@ place of ninety epochs. Its 40,000 iterations are taken to include the 10,000 of
 the first of two phases only. What an option has missed is missing in its memory too.
 """
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from formwright.arch import Architecture, notation, parse
 from formwright.arch.layer import Layer
@@ -35,21 +33,12 @@ from formwright.cost import Meter, Target
 from formwright.cost.table import Table, measured_entries, pieces_of
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
-from formwright.files import write_atomically
-from formwright.recipes import oneshot
-from formwright.recipes.conduct import Say, concluded, one_thread
-from formwright.recipes.headline import target_of
-from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, at_length_of
+from formwright.recipes.life import Session
+from formwright.recipes.oneshot import SUPERNET, OneShot
+from formwright.recipes.recipe import published_recipe
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space
-from formwright.strategy.gradient import (
-    GumbelPolicy,
-    SearchConfig,
-    Temperature,
-    search_supernet,
-)
-from formwright.study import Ending, Study
-from formwright.study.loop import OnEvent
+from formwright.strategy.gradient import GumbelPolicy, SearchConfig, Temperature
 from formwright.supernet import Supernet, option_prices
 from formwright.train import TrainConfig
 from formwright.trial import FOUND, SEED, Proposal
@@ -60,39 +49,21 @@ _EPOCHS = 90  # of FBNet, which its temperature falls over
 
 @dataclass(frozen=True, kw_only=True)
 class Par(OneShot):
-    """Every number of the system.
+    """Every number of the system, besides those of all one-shot recipes.
 
     Args:
-        name: Of the preset.
-        task: What is learnt, by the supernet and by what is judged.
         family: What the letters mean.
         slots: Sub-layers, an even number.
-        search: How the supernet's weights are trained; ``steps`` counts all batches.
         choices: When and how the architecture is updated.
-        training: How an order is trained to be judged.
-        target: Where latency is measured; None counts FLOPs in its place.
         hard: Straight-through: one option of each slot is drawn instead of a mixture.
         price: Nats that the dearest order of all would pay for its time.
-        random: Random orders beside what was found.
-        seconds: Longest measurement of one of them.
-        workers: Processes.
-        seed: Of all chance.
     """
 
-    name: str
-    task: str
     family: Style
     slots: int
-    search: TrainConfig
     choices: SearchConfig
-    training: TrainConfig
-    target: Target | None = None
     hard: bool = False
     price: float = 0.0
-    random: int = 4
-    seconds: float = 0.6
-    workers: int = 1
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.slots < 2 or self.slots % 2:
@@ -105,19 +76,7 @@ class Par(OneShot):
         """Trials: what was found, the sandwich, the rule's order, random ones."""
         return 3 + self.random
 
-    def judge(self, folder: Path) -> Judge:
-        """How orders are compared."""
-        return Judge(
-            task=self.task,
-            training=self.training,
-            target=self.target,
-            random=self.random,
-            seconds=self.seconds,
-            workers=self.workers,
-        )
-
-    @property
-    def space(self) -> TreeSpace:
+    def make_space(self) -> TreeSpace:
         """Three to the power of ``slots`` orders, with the frame of the task."""
         frame = known_task(self.task).frame
         return order_space(self.family, frame, slots=self.slots, letters=LETTERS)
@@ -128,53 +87,82 @@ class Par(OneShot):
         assert self.search.steps is not None
         return Temperature(5.0, 0.956, max(1, self.search.steps // _EPOCHS))
 
-    @property
-    def baseline(self) -> tuple[str, Architecture]:
+    def make_baseline(self) -> tuple[str, Architecture]:
         """Attention and feed-forward in turn, as it has always been."""
         order = plain_order(self.slots)
         arch = parse(order, defaults=self.family).bind(known_task(self.task).frame)
         return f"plain order {order}", arch.check()
 
-    def rivals(self) -> list[Proposal]:
-        """Orders made by hand."""
-        named = (("sandwich", sandwich_order(self.slots)), ("design rule", par_order(self.slots)))
-        return [
-            Proposal(decisions=decisions_of(text, self.family), origin=SEED, note=f"{name} {text}")
-            for name, text in named
-        ]
-
-    def for_task(self, task: str) -> "Par":
+    def for_task(self, task: str) -> Self:
         """The same on another task, timed at its length unless text goes on from a memory."""
         remembers = self.target is not None and self.target.past > 0
-        target = self.target if remembers else at_length_of(task, self.target)
-        return replace(self, task=task, target=target)
+        return replace(self, task=task) if remembers else super().for_task(task)
 
-    def conduct(
-        self,
-        study: Study,
-        *,
-        stop: Callable[[], bool] | None = None,
-        on_event: OnEvent | None = None,
-        say: Say = lambda text: None,
-    ) -> Ending:
-        """Search the supernet, then train and measure what it found. Calling it again goes on."""
-        if concluded(study):
-            return "exhausted"
-        recipe = replace(self, target=target_of(study))
-        decisions = search(recipe, study, stop=stop, say=say)
-        if decisions is None:
-            return "stopped"
-        found = Proposal(decisions=decisions, origin=FOUND, note="found by the supernet")
-        say(f"the supernet found {letters_of(study.space.resolve(decisions))}")
-        return oneshot.verdict(
-            study,
-            recipe.judge(study.folder),
-            recipe.baseline,
-            [found, *recipe.rivals()],
-            stop=stop,
-            on_event=on_event,
-            say=say,
+    def find(self, session: Session) -> None:
+        """What the supernet comes to like best."""
+        decisions = session.kept("found", lambda: self.searched(session))
+        session.say(f"the supernet found {letters_of(session.study.space.resolve(decisions))}")
+
+    def searched(self, session: Session) -> dict[str, Any]:
+        """The decisions that the policy ends at."""
+        supernet = self.supernet(self.make_space())
+        policy = GumbelPolicy(
+            supernet,
+            temperature=self.temperature,
+            hard=self.hard,
+            prices=self.prices(session, supernet),
+            price=self.price,
         )
+
+        def tell(event: Mapping[str, Any]) -> None:
+            if event["kind"] == "step":
+                loss = event.get("loss", event.get("choice_loss"))
+                order = letters_of(policy.space.resolve(policy.derive()))
+                session.say(f"step {event['step']:,}: {order}, loss {loss:.3f}")
+
+        orders = supernet.space.size()
+        session.say(f"searching {orders:,} orders for {self.search.steps:,} steps")
+        folder = session.folder / SUPERNET
+        return dict(
+            session.search(supernet, policy, self.search, self.choices, folder, tell).decisions
+        )
+
+    def candidates(self, session: Session) -> Sequence[Proposal]:
+        """What the supernet found, and orders made by hand."""
+        found = session.recall("found")
+        named = (("sandwich", sandwich_order(self.slots)), ("design rule", par_order(self.slots)))
+        return [
+            Proposal(decisions=found, origin=FOUND, note="found by the supernet"),
+            *(
+                Proposal(
+                    decisions=decisions_of(text, self.family), origin=SEED, note=f"{name} {text}"
+                )
+                for name, text in named
+            ),
+        ]
+
+    def prices(self, session: Session, supernet: Supernet) -> dict[str, list[float]] | None:
+        """What each option of each slot takes, measured once; None where nothing is priced."""
+        if self.price == 0:
+            return None
+
+        def measured() -> dict[str, list[float]]:
+            session.say("measuring what each kind of layer takes")
+            return option_prices(supernet, self.price_of_layer(supernet.space))
+
+        found: dict[str, list[float]] = session.kept("prices", measured)
+        return found
+
+    def price_of_layer(self, space: TreeSpace) -> Callable[[Layer, Site], float]:
+        """Time by a table measured on the target; FLOPs where there is no target."""
+        target = self.target
+        if target is None:
+            load = Load(length=known_task(self.task).frame.length, past=self.search.memory)
+            return lambda layer, site: float(layer.count(site, load).flops)
+        pieces, meter = pieces_of(space, target), Meter(target)
+        models = dict.fromkeys(m for p in pieces for m in (p.whole, p.without) if m is not None)
+        ratios = {m: meter.measure(m, seconds=max(self.seconds, 0.1)).ratio for m in models}
+        return Table(tuple(measured_entries(pieces, ratios)), target).of_layer
 
 
 # --- the published numbers, and smaller ones --------------------------------------------
@@ -266,6 +254,11 @@ def _check(variant: str) -> None:
         raise InputError(f"The PAR recipe has no variant {variant!r}; use xl, fast or bert.")
 
 
+published_recipe(
+    {"par": "xl", "par-xl": "xl", "par-fast": "fast", "par-bert": "bert"}, paper, small, smoke
+)
+
+
 # --- orders -----------------------------------------------------------------------------
 
 
@@ -305,91 +298,3 @@ def decisions_of(order: str, family: Style) -> Decisions:
 def letters_of(arch: Architecture) -> str:
     """The order of an architecture's layers, repetitions folded: what its notation begins with."""
     return notation(arch).partition(" ")[0]
-
-
-# --- the search -------------------------------------------------------------------------
-
-
-def search(
-    recipe: Par,
-    study: Study,
-    *,
-    stop: Callable[[], bool] | None = None,
-    say: Say = lambda text: None,
-) -> Decisions | None:
-    """What the supernet comes to like best; None if it was stopped before. Resumes to the bit."""
-    folder, space = study.folder / SUPERNET, recipe.space
-    known = _known(folder, space)
-    if known is not None:
-        return known
-    with one_thread():
-        supernet = Supernet(
-            space,
-            seed=recipe.seed,
-            dropout=recipe.search.dropout,
-            attention_dropout=recipe.search.attention_dropout,
-        )
-        policy = GumbelPolicy(
-            supernet,
-            temperature=recipe.temperature,
-            hard=recipe.hard,
-            prices=_prices(recipe, supernet, folder, say),
-            price=recipe.price,
-        )
-        say(f"searching {space.size():,} orders for {recipe.search.steps:,} steps")
-        found = search_supernet(
-            supernet,
-            policy,
-            known_task(recipe.task),
-            recipe.search.replace(seed=recipe.seed),
-            recipe.choices,
-            out=folder,
-            on_event=lambda event: _tell(event, policy, say),
-            stop=None if stop is None else (lambda _: stop()),
-        )
-    return None if found.state == "stopped" else found.decisions
-
-
-def _known(folder: Path, space: TreeSpace) -> Decisions | None:
-    """What an ended search found; None where there is none, or where its file cannot be read."""
-    try:
-        data = json.loads((folder / "result.json").read_bytes())
-        return space.checked(data["decisions"])
-    except (OSError, ValueError, KeyError, TypeError, InputError):
-        return None
-
-
-def _tell(event: Mapping[str, Any], policy: GumbelPolicy, say: Say) -> None:
-    if event["kind"] == "step":
-        loss = event.get("loss", event.get("choice_loss"))
-        order = letters_of(policy.space.resolve(policy.derive()))
-        say(f"step {event['step']:,}: {order}, loss {loss:.3f}")
-
-
-def _prices(
-    recipe: Par, supernet: Supernet, folder: Path, say: Say
-) -> dict[str, list[float]] | None:
-    """What each option of each slot takes, measured once and kept; None where nothing is priced."""
-    if recipe.price == 0:
-        return None
-    path = folder / "prices.json"
-    if path.exists():
-        kept: dict[str, list[float]] = json.loads(path.read_bytes())
-        return kept
-    say("measuring what each kind of layer takes")
-    found = option_prices(supernet, _price_of_layer(recipe, supernet.space))
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(found, indent=1).encode())
-    return found
-
-
-def _price_of_layer(recipe: Par, space: TreeSpace) -> Callable[[Layer, Site], float]:
-    """Time by a table measured on the target; FLOPs where there is no target."""
-    target = recipe.target
-    if target is None:
-        load = Load(length=known_task(recipe.task).frame.length, past=recipe.search.memory)
-        return lambda layer, site: float(layer.count(site, load).flops)
-    pieces, meter = pieces_of(space, target), Meter(target)
-    models = dict.fromkeys(m for p in pieces for m in (p.whole, p.without) if m is not None)
-    ratios = {m: meter.measure(m, seconds=max(recipe.seconds, 0.1)).ratio for m in models}
-    return Table(tuple(measured_entries(pieces, ratios)), target).of_layer

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,18 @@ class Baseline:
         notation: The architecture on one line.
         arch: Its id.
         values: What was measured of it, by the names that trials use.
+        rungs: The same for each rung, by its number; ``values`` are those of the highest.
     """
 
     name: str
     notation: str
     arch: str
     values: Mapping[str, float]
+    rungs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def at(self, rung: int) -> "Baseline":
+        """The baseline as it was evaluated on a rung: like is compared with like."""
+        return replace(self, values=self.rungs.get(str(rung), self.values))
 
 
 @dataclass(frozen=True)

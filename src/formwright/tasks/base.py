@@ -19,6 +19,7 @@ from formwright.arch.style import Style
 from formwright.errors import InputError, Stopped
 from formwright.model import Model
 from formwright.ops.past import Past
+from formwright.trial import Objective
 
 IGNORED = -100  # a target that is not scored, as torch's cross-entropy has it
 
@@ -78,6 +79,11 @@ class Task(ABC):
     frame: Frame
     metric: str
     higher_is_better: bool = True
+
+    @property
+    def objective(self) -> Objective:
+        """Its metric as what a search makes large or small."""
+        return Objective(self.metric, "max" if self.higher_is_better else "min")
 
     @abstractmethod
     def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:

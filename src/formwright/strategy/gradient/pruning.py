@@ -32,13 +32,11 @@ import numpy as np
 import torch
 
 from formwright.files import write_atomically
-from formwright.recipes.masking import Rightness, Scores, check_answers, rightness
-from formwright.strategy.gradient import (
-    SearchConfig,
-    SupernetSearch,
-    UniformPolicy,
-    search_supernet,
-)
+from formwright.strategy.gradient.config import SearchConfig
+from formwright.strategy.gradient.masking import Rightness, Scores, check_answers, rightness
+from formwright.strategy.gradient.search import search_supernet
+from formwright.strategy.gradient.stepping import SupernetSearch
+from formwright.strategy.gradient.uniform import UniformPolicy
 from formwright.supernet import Gates, Supernet
 from formwright.tasks.base import Task
 from formwright.train import TrainConfig

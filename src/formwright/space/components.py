@@ -18,13 +18,17 @@ from typing import Any
 from formwright.arch import Architecture, Attention, FeedForward, Layer, LayerNorm, Parallel
 from formwright.arch.components import feedforward_part, shares
 from formwright.arch.connector import Connected
-from formwright.arch.frame import Frame
+from formwright.arch.frame import Frame, MaskedLM
 from formwright.arch.layer import Residual, Stack
 from formwright.arch.style import style
 from formwright.errors import InputError
-from formwright.space import Decisions, Maybe, OneOf, TreeSpace
-from formwright.space.choice import stack_of
+from formwright.space.choice import Maybe, OneOf, stack_of
+from formwright.space.part import Decisions
+from formwright.space.registry import published_space
+from formwright.space.tree import TreeSpace
 
+PAPER = "https://arxiv.org/abs/2008.06808"
+BERT_FRAME = Frame(vocab=30522, length=512, head=MaskedLM())
 Groups = tuple[int, ...]  # how many parts stand side by side, group after group
 
 
@@ -179,6 +183,21 @@ class Cut:
         """The whole network: all parts side by side."""
         full = Kept((self.head_parts,), self.channels, self.channels, (self.inner_parts,))
         return [full] * self.layers
+
+
+BERT = Cut(layers=12, width=768, heads=12, inner=3072, head_parts=2, inner_parts=2)
+
+
+@published_space("fft", PAPER)
+def fft(frame: Frame = BERT_FRAME) -> TreeSpace:
+    """Finding Fast Transformers: BERT base of selected and connected components."""
+    return BERT.members(frame)
+
+
+@published_space("fft-components", PAPER)
+def fft_components(frame: Frame = BERT_FRAME) -> TreeSpace:
+    """Finding Fast Transformers: every component of BERT base behind a decision, for supernets."""
+    return BERT.components(frame)
 
 
 @dataclass(frozen=True)

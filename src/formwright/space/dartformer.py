@@ -8,10 +8,10 @@ layers      full depth, nine blocks in each layer (algorithm 3)
 layer_wise  full-depth models with one mechanism per layer, homogeneous ones among them
 mixed       full-depth models whose layers are all the same mean of mechanisms
 
-Sizes and training of the paper go by its three tasks; ``paper_task`` says which is most like one.
+Sizes of the paper go by its three tasks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -39,20 +39,14 @@ from formwright.arch.mechanism import (
     Sparse,
     Synthesizer,
 )
-from formwright.space import Decisions, OneOf, SomeOf, TreeSpace
-from formwright.space.choice import stack_of
-from formwright.tasks.base import Task
-from formwright.tasks.listops import ListOps
+from formwright.space.choice import OneOf, SomeOf, stack_of
+from formwright.space.part import Decisions
+from formwright.space.registry import published_space
+from formwright.space.tree import TreeSpace
 from formwright.zoo import dartformer as published
 
+PAPER = "https://arxiv.org/abs/2210.00641"
 PaperTask = Literal["listops", "text", "matching"]
-# Steps of a training, and of its warm-up; the steps after each removal are 3 % of it.
-STEPS: Mapping[PaperTask, tuple[int, int]] = {
-    "listops": (10_000, 1000),
-    "text": (30_000, 8000),
-    "matching": (10_000, 8000),
-}
-AFTER: Mapping[PaperTask, int] = {task: steps * 3 // 100 for task, (steps, _) in STEPS.items()}
 
 # Algorithm 3 takes away one block per layer at a time; the decisions are called after the layers.
 BLOCKS, HEADS, LAYER = "blocks", "heads", "layer"
@@ -81,28 +75,6 @@ def all_heads(kinds: Mapping[str, Mechanism], heads: int) -> tuple[tuple[str, At
             block = block.replace(query_key="shared", project_out=not kind.lra)
         found.append((name, block))
     return tuple(found)
-
-
-def paper_task(task: Task) -> PaperTask:
-    """The task of the paper that is most like one of ours: what is no list and no pair is text."""
-    if isinstance(task.frame.head, Match):
-        return "matching"
-    return "listops" if isinstance(task, ListOps) else "text"
-
-
-def schedule(task: PaperTask, length: int = 0) -> dict[str, Any]:
-    """What a training of the paper differs in from one task to another, for texts of a length.
-
-    Batches are of 32 lists, which have 1,064 tokens on average, or 32 texts, or 32 pairs.
-    """
-    steps, warmup = STEPS[task]
-    tokens = {"listops": 1064, "text": length, "matching": 2 * length}[task]
-    return {
-        "steps": steps,
-        "warmup": warmup,
-        "lr": 0.05 / warmup**0.5,
-        "batch_tokens": 32 * tokens,
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,3 +219,24 @@ class Encoders:
     def _space(self, name: str, *rows: tuple[Any, ...]) -> TreeSpace:
         layers = stack_of(*(layer for row in rows for layer in row))
         return TreeSpace(Architecture(layers, self.backbone, frame=self.frame), name=name)
+
+
+def _named(make: Callable[[Encoders], TreeSpace]) -> Callable[..., TreeSpace]:
+    """One of the spaces with the sizes that were published for ListOps, for any frame."""
+
+    def space(frame: Frame | None = None) -> TreeSpace:
+        encoders = Encoders.published("listops")
+        return make(encoders if frame is None else encoders.for_frame(frame))
+
+    space.__doc__ = f"DARTFormer: {make.__doc__}"
+    return space
+
+
+for _name, _make in {
+    "blocks": Encoders.block_space,
+    "heads": Encoders.head_space,
+    "layers": Encoders.layers_space,
+    "layer-wise": Encoders.layer_wise,
+    "mixed": Encoders.mixed,
+}.items():
+    published_space(f"dartformer-{_name}", PAPER)(_named(_make))

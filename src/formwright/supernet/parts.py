@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from formwright.arch.components import shares
 from formwright.errors import InputError
 from formwright.model import Model, build
-from formwright.recipes.fft_space import Cut, Groups, Kept, grouped
-from formwright.supernet import Gates, Supernet
+from formwright.space.components import Cut, Groups, Kept, grouped, groupings
+from formwright.space.part import Decisions
 from formwright.supernet.elastic import ElasticOp
 from formwright.supernet.extract import kept_state
-from formwright.supernet.gates import plain_number
+from formwright.supernet.gates import Gates, plain_number
+from formwright.supernet.supernet import Supernet
 
 State = dict[str, Tensor]
 
@@ -53,6 +54,38 @@ def kept_parts(gates: Gates, cut: Cut) -> list[Kept]:
         groups = tuple(map(len, heads)), tuple(map(len, inner))
         found.append(Kept(groups[0], key, value, groups[1], (first, last)))
     return found
+
+
+def gates_of(cut: Cut, decisions: Decisions) -> Gates:
+    """The hard gates that leave a member: of parts that are alike, the first ones stay."""
+    rows: dict[str, tuple[float, ...]] = {}
+    slices: dict[str, tuple[float, ...]] = {}
+    chosen: Any = decisions
+    for i in range(cut.layers):
+        for kind, name, parts in (
+            ("heads", "head", cut.head_parts),
+            ("inner", "slice", cut.inner_parts),
+        ):
+            groups = groupings(parts)[chosen[f"{kind}{i}"]]
+            ends = {sum(groups[: n + 1]) - 1 for n in range(len(groups) - 1)}
+            for part in range(parts):
+                rows[f"{name}{i}.{part}"] = (0.0, float(part < sum(groups)))
+                if part < parts - 1:
+                    rows[f"close_{name}{i}.{part}"] = _one_of(part in ends)
+        compares = chosen.get(f"compare{i}", 1)
+        for name, parts in (("key", cut.key_parts), ("value", cut.value_parts)):
+            kept = chosen.get(f"{name}{i}", cut.channels)
+            kept = kept if name == "value" or compares else 0
+            sizes = shares(cut.channels, parts, "channels")
+            ends_at = [sum(sizes[: n + 1]) for n in range(parts)]
+            slices[f"{name}{i}"] = tuple(float(end <= kept) for end in ends_at)
+        for which in "af":
+            rows[f"mean{i}{which}"] = _one_of(chosen[f"mean{i}{which}"] == 1)
+    return Gates(rows, slices=slices)
+
+
+def _one_of(second: bool) -> tuple[float, float]:
+    return (0.0, 1.0) if second else (1.0, 0.0)
 
 
 @torch.no_grad()

@@ -1,0 +1,381 @@
+"""The life of a recipe: begun in a folder, led through its phases, stopped and continued at will.
+
+There is one way to speak (``Session.say``), one to stop (``Stopped``), one to keep what was
+computed (``Session.kept``) and one test of whether a folder holds the same search (``reopened``).
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from formwright.arch import Architecture, arch_id, notation
+from formwright.cost import Target, calibrate
+from formwright.cost.meter import using_threads
+from formwright.errors import FormwrightError, InputError, Stopped
+from formwright.estimate.training import known_task
+from formwright.execute import executor_for
+from formwright.files import write_atomically
+from formwright.recipes.recipe import RECIPES, Recipe, recipe
+from formwright.space import space_data
+from formwright.strategy.gradient import GatePolicy, SearchConfig, SearchResult, search_supernet
+from formwright.study import Ending, Evaluate, Job, Study, run
+from formwright.study.job import discreet
+from formwright.study.loop import Event, OnEvent
+from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
+from formwright.supernet import Supernet
+from formwright.train import TrainConfig
+from formwright.trial import Trial
+
+Say = Callable[[str], None]
+Stop = Callable[[], bool]
+BASELINE = -1  # the number of its trial
+_CALIBRATED = {"name", "fingerprint", "reference", "reference_ms"}
+
+
+@dataclass(frozen=True)
+class Heeding(Job):
+    """A job in this process, which can be asked to stop.
+
+    Args:
+        stop: Asked several times a second.
+    """
+
+    stop: Stop | None = None
+
+
+class Session:
+    """A recipe at work on its study.
+
+    Args:
+        recipe: What is done.
+        study: The record of it.
+        stop: Asked several times a second; True ends the work within seconds.
+        on_event: Told of every trial.
+        say: Told what goes on besides.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        study: Study,
+        *,
+        stop: Stop | None = None,
+        on_event: OnEvent | None = None,
+        say: Say | None = None,
+    ) -> None:
+        self.recipe, self.study, self.folder = recipe, study, study.folder
+        self.target = target_of(study)
+        self.stop, self.on_event = stop, on_event
+        self.say: Say = say or (lambda text: None)
+        self.ending: Ending = "exhausted"
+
+    # --- stopping -----------------------------------------------------------------------
+
+    def stopped(self) -> bool:
+        """Whether somebody wants the work to stop."""
+        return self.stop is not None and self.stop()
+
+    def check(self, *ignored: Any) -> None:
+        """Stop here if somebody wants it."""
+        if self.stopped():
+            raise Stopped
+
+    # --- what was computed --------------------------------------------------------------
+
+    def kept(self, name: str, compute: Callable[[], Any]) -> Any:
+        """A JSON value that is computed once and kept in ``phases/NAME.json``."""
+        path = self.folder / "phases" / f"{name}.json"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            write_atomically(path, json.dumps(compute(), indent=1).encode())
+        return self.recall(name)
+
+    def recall(self, name: str) -> Any:
+        """What an earlier phase has kept."""
+        return json.loads((self.folder / "phases" / f"{name}.json").read_bytes())
+
+    @property
+    def outcome(self) -> Outcome:
+        """Baseline and result so far."""
+        return read_outcome(self.folder)
+
+    @property
+    def measured_baseline(self) -> Baseline:
+        """The baseline, once it was evaluated."""
+        found = self.outcome.baseline
+        assert found is not None, "the baseline comes first"
+        return found
+
+    def conclude(self, outcome: Outcome) -> None:
+        """Write down what was found; the last thing that a recipe does."""
+        ended = self.study.state.done + self.study.state.failed
+        write_outcome(self.folder, replace(outcome, trials=ended))
+
+    @property
+    def concluded(self) -> bool:
+        """Whether the outcome is written, and no trial has ended since."""
+        outcome, state = self.outcome, self.study.state
+        return bool(outcome.headline) and outcome.trials in (None, state.done + state.failed)
+
+    # --- work ---------------------------------------------------------------------------
+
+    def evaluate(self, estimator: Evaluate, **about: Any) -> Mapping[str, float]:
+        """Ask an estimator outside the study's loop; it heeds a wish to stop."""
+        return estimator(Heeding(**about, stop=self.stop))
+
+    def evaluate_baseline(
+        self, estimator: Evaluate, fidelities: Mapping[int, int | None] | None = None
+    ) -> Baseline:
+        """Evaluate the baseline as the trials of each rung are, once.
+
+        Args:
+            estimator: What evaluates trials.
+            fidelities: Rung to training steps; one rung that leaves them open when not given.
+        """
+        known = self.outcome.baseline
+        if known is not None and known.values:
+            return known
+        name, arch = self.recipe.make_baseline()
+        self.say(f"evaluating the baseline, {name}")
+        found: dict[str, dict[str, float]] = {}
+        previous: Path | None = None
+        rungs = fidelities or {0: None}
+        for rung, steps in rungs.items():
+            last = rung == max(rungs)
+            place = self.folder / "baseline" / ("" if last else f"rung-{rung}")
+            trial = Trial(BASELINE, {}, rung=rung, steps=steps)
+            about = {"arch": arch, "folder": place, "previous": previous, "seed": self.study.seed}
+            try:
+                found[str(rung)] = dict(self.evaluate(estimator, trial=trial, **about))
+            except FormwrightError as error:
+                raise InputError(f"The baseline {name} cannot be evaluated: {error}") from None
+            previous = place
+        baseline = described(name, arch, found)
+        write_outcome(self.folder, Outcome(baseline))
+        for spent in (self.folder / "baseline").glob("rung-*"):
+            shutil.rmtree(spent, ignore_errors=True)
+        return baseline
+
+    def run(
+        self,
+        estimator: Evaluate,
+        *,
+        trials: int | None = None,
+        seconds: float | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Evaluate what the study's strategy proposes, to the end or within a budget."""
+        workers = self.recipe.workers
+        in_process = workers == 1 and not hasattr(estimator, "evaluate_many")
+        if self.stop is not None and in_process:
+            asked = estimator
+            estimator = lambda job: self.evaluate(asked, **vars(job))  # noqa: E731
+        self.ending = run(
+            self.study,
+            executor_for(estimator, workers),
+            trials=trials,
+            seconds=seconds,
+            stop=self.stop,
+            on_event=self._heard,
+            options=options,
+        )
+        if self.ending == "stopped":
+            raise Stopped
+
+    def search(
+        self,
+        supernet: Supernet,
+        policy: GatePolicy,
+        training: TrainConfig,
+        choices: SearchConfig,
+        folder: Path,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+    ) -> SearchResult:
+        """Search a supernet to its end, or from where it was stopped."""
+        found = search_supernet(
+            supernet,
+            policy,
+            known_task(self.recipe.task),
+            training.replace(seed=self.recipe.seed),
+            choices,
+            out=folder,
+            on_event=on_event,
+            stop=lambda search: self.stopped(),
+        )
+        if found.state == "stopped":
+            raise Stopped
+        return found
+
+    def _heard(self, event: Event) -> None:
+        """Pass an event on; what was said at an earlier end goes when another trial has ended."""
+        if event.kind == "finished" and self.outcome.headline:
+            write_outcome(self.folder, Outcome(self.outcome.baseline))
+        if self.on_event is not None:
+            self.on_event(event)
+
+
+def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = None) -> Study:
+    """Open the study of a recipe, or create it with its clock calibrated.
+
+    The same recipe in the same folder continues; another one is refused.
+
+    Args:
+        recipe: What to search, and for what.
+        folder: Of the study.
+        command: What a user typed.
+        say: Told what goes on.
+    """
+    study = reopened(recipe, folder)
+    if study is not None:
+        return study
+    recipe.check()
+    target = recipe.where()
+    if target is not None and not target.reference_ms:
+        (say or (lambda text: None))("calibrating the clock on this machine")
+        target = calibrate(recipe.timed(target), seconds=2.0)
+    recipe = replace(recipe, target=target)
+    recipe.check_calibrated()
+    strategy, options = recipe.make_strategy()
+    study = Study.create(
+        folder,
+        space=recipe.make_space(),
+        objectives=recipe.objectives(),
+        strategy=strategy,
+        options=options,
+        seed=recipe.seed,
+        rules=recipe.rules(),
+        target=asdict(target) if target is not None else None,
+        recipe=recipe.name,
+        task=recipe.task,
+        command=command,
+        changed=list(recipe.changed),
+        hyperparameters=recipe.hyperparameters(),
+        **recipe.remembered,
+    )
+    write_outcome(folder, Outcome(described(*recipe.make_baseline())))
+    return study
+
+
+def conduct(
+    recipe: Recipe,
+    study: Study,
+    *,
+    stop: Stop | None = None,
+    on_event: OnEvent | None = None,
+    say: Say | None = None,
+) -> Ending:
+    """Lead a recipe through its phases. Calling it again goes on, or does nothing at the end."""
+    session = Session(
+        replace(recipe, target=target_of(study)), study, stop=stop, on_event=on_event, say=say
+    )
+    if recipe.ENDS and session.concluded:
+        return "exhausted"
+    try:
+        # Processes that compete for cores with several threads each are many times slower, and
+        # results would depend on their number.
+        with using_threads(1):
+            for phase in session.recipe.phases():
+                phase(session)
+    except Stopped:
+        return "stopped"
+    return session.ending
+
+
+def described(
+    name: str, arch: Architecture, rungs: Mapping[str, Mapping[str, float]] | None = None
+) -> Baseline:
+    """A baseline with what was measured of it on each rung."""
+    found = rungs or {}
+    values = found[max(found, key=int)] if found else {}
+    return Baseline(name, notation(arch), arch_id(arch), values, found)
+
+
+def target_of(study: Study) -> Target | None:
+    """Where the study measures latency; None where it does not."""
+    data = study.meta.get("target")
+    return Target(**data) if data else None
+
+
+# --- whether it is the same search ------------------------------------------------------
+
+
+def recipe_of(study: Study) -> Recipe:
+    """The recipe that a study was begun by."""
+    name, _, preset = str(study.meta.get("recipe") or "").rpartition("-")
+    restore = RECIPES.get(name).restore
+    if restore is not None:
+        return restore(study)
+    task, start = (study.meta.get(key) or "" for key in ("task", "start"))
+    changes = study.meta.get("changed") or ()
+    found = recipe(name, preset, task=task, start=start, seed=study.seed, changes=changes)
+    if different := _differences(found, study):
+        number, theirs, ours = different[0]
+        raise InputError(
+            f"{study.folder} was begun with other numbers than {name} has in the preset {preset}: "
+            f"its {number} is {theirs}, not {ours}. Continue it in Python, with the recipe that "
+            "began it."
+        )
+    return found
+
+
+def reopened(recipe: Recipe, folder: Path) -> Study | None:
+    """The study that a recipe has in a folder; None where there is none, refused if another's."""
+    if not (folder / "study.db").exists():
+        return None
+    space = recipe.make_space()
+    study = Study.open(folder, space=space)
+    asked = {"recipe": recipe.name, "task": recipe.task, **recipe.remembered}
+    pairs = [(k, study.meta.get(k) or "", discreet(v or "")) for k, v in asked.items()]
+    pairs.append(("seed", str(study.seed), str(recipe.seed)))
+    pairs.append(("target", _uncalibrated(study.meta.get("target")), _uncalibrated(recipe.where())))
+    different = [pair for pair in pairs if pair[1] != pair[2]] + _differences(recipe, study)
+    if not different and _stored(space_data(space)) != study.meta["space"]:
+        different = [("space", "another one", "what is there now")]
+    for name, before, value in different:
+        raise InputError(
+            f"{folder} holds another search: its {name} is {_said(before, 'not given')}, not "
+            f"{_said(value, 'left out')}. Continue it with `formwright resume {folder}`, or choose "
+            "another --out."
+        )
+    return study
+
+
+def _differences(recipe: Recipe, study: Study) -> list[tuple[str, Any, Any]]:
+    """Hyperparameters in which a study differs from a recipe: name, the study's, the recipe's."""
+    known = study.meta.get("hyperparameters")
+    if known is None:  # begun before they were kept
+        return []
+    theirs, ours = _flat(known), _flat(_stored(recipe.hyperparameters()))
+    return [
+        (name, theirs.get(name), ours.get(name))
+        for name in sorted({*theirs, *ours})
+        if theirs.get(name) != ours.get(name)
+    ]
+
+
+def _stored(data: Any) -> Any:
+    """The same as the record keeps it: lists for tuples, and no name of a home folder."""
+    return json.loads(discreet(json.dumps(data)))
+
+
+def _said(value: Any, nothing: str) -> str:
+    return nothing if value in (None, "") else str(value)
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Values by their path: ``training.steps``."""
+    if not isinstance(value, dict | list):
+        return {name: value}
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    return {k: v for key, item in pairs for k, v in _flat(item, f"{name}.{key}".strip(".")).items()}
+
+
+def _uncalibrated(target: Any) -> str:
+    """A target as it was asked for."""
+    if target is None:
+        return ""
+    data = target if isinstance(target, Mapping) else asdict(target)
+    return Target(**{k: v for k, v in data.items() if k not in _CALIBRATED}).text

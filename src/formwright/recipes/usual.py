@@ -1,0 +1,301 @@
+"""The usual search: many short trainings, the best of them longer, quality against cost.
+
+What it does                                 where it lives
+a rich space around a width                  space.rich, or any other
+short trials, the best continued             strategy.blackbox.staged, .surrogate
+quality by training, or a proxy              estimate.training, estimate.proxy
+latency on the target, paired                cost.meter
+every fifth trial at random                  study.loop: the control
+the best against the baseline, in words      recipes.headline
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, Literal, Self
+
+from formwright.arch import Architecture, parse
+from formwright.arch.architecture import Decoder, Encoder
+from formwright.arch.counting import count
+from formwright.cost import Meter, Target
+from formwright.errors import FormatError, InputError
+from formwright.estimate import Counted, Estimator, Measured, Proxies, Together, Training, proxies
+from formwright.estimate.training import known_task
+from formwright.recipes.headline import conclude, is_cost
+from formwright.recipes.life import Session
+from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
+from formwright.space import Crossable, Decisions, Encodable, Limit, Space, space_for
+from formwright.space.files import read_space
+from formwright.study import Rules, Study
+from formwright.tasks import Task
+from formwright.train import TrainConfig
+from formwright.trial import Objective
+
+CostKind = Literal["latency", "flops", "params", "memory"]
+_COSTS = ("latency", "flops", "params", "memory")
+_DRAWN = 150  # members, and as many changes, among which the smallest is looked for
+STAGED = ("staged", "asha", "halving")  # strategies that continue trials on rungs
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsualSearch(Recipe):
+    """What to search, for what, on what, and for how long."""
+
+    name: str = "usual-search"
+    task: str = "stdlib"
+    space: str = "open"  # a name or a JSON file
+    own_space: Space | None = None  # in place of the one that is named
+    width: int = 128  # of the baseline; spaces reach around it
+    baseline: str = ""  # layers of the hand-designed rival; the usual ones when empty
+    strategy: str = ""  # the best for estimator and space when empty
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the strategy
+    estimator: str = "train"  # or the name of a proxy
+    minimise: tuple[str, ...] = ()
+    maximise: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  # of what is made small or large; quality first when not given
+    cost: CostKind = "latency"
+    max_latency: float | None = None  # milliseconds
+    max_params: float | None = None
+    max_flops: float | None = None
+    training: TrainConfig = TrainConfig(  # noqa: RUF009  # frozen; its steps are the first rung's
+        steps=60,
+        batch_tokens=1024,
+        lr=2e-3,
+        warmup=20,
+        schedule="constant",
+        score_batches=32,
+        log_every=20,
+    )
+    eta: int = 3
+    rungs: int = 2
+    seconds: float | None = 300.0
+    trials: int | None = None
+    control: int = 5  # every so manieth trial is random search
+
+    FREE: ClassVar[frozenset[str]] = Recipe.FREE | {"seconds", "trials", "own_space"}
+    ENDS: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.trials is None:
+            raise InputError("A search needs an end: give it a budget or a number of trials.")
+        if self.workers < 1 or self.rungs < 1 or self.eta < 2:
+            raise InputError(
+                f"workers={self.workers}, rungs={self.rungs}, eta={self.eta} cannot be used; give "
+                "at least 1, 1 and 2."
+            )
+        if any(limit is not None and limit <= 0 for limit in (self.trials, self.seconds)):
+            raise InputError(
+                f"trials={self.trials} and seconds={self.seconds} leave nothing to do; give at "
+                "least one trial, or a time above 0."
+            )
+        if self.estimator != "train" and self.estimator not in proxies():
+            raise InputError(
+                f"No estimator is called {self.estimator!r}; use train or one of "
+                f"{', '.join(proxies())}."
+            )
+        if self.cost not in _COSTS:
+            raise InputError(
+                f"cost={self.cost!r} is unknown; use latency, flops, params or memory."
+            )
+        if self.strategy == "given":
+            raise InputError("The strategy 'given' needs members to try; use it in Python.")
+        names = [*self.minimise, *self.maximise] or [self.estimator, self.cost]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(
+                f"{twice[0]} would be an objective twice; make it small or large, and choose "
+                "another value beside it."
+            )
+
+    # --- its life -----------------------------------------------------------------------
+
+    def phases(self) -> Sequence[Phase]:
+        return (self.measure_baseline, self.search, self.conclude)
+
+    def measure_baseline(self, session: Session) -> None:
+        """Evaluate the hand-designed rival as the trials of each rung are."""
+        steps = self.training.steps
+        rungs = {
+            rung: steps * self.eta**rung if steps and self.trains else None
+            for rung in range(self.top + 1)
+        }
+        found = session.evaluate_baseline(self.make_estimator(), rungs)
+        for objective in session.study.objectives:
+            if objective.name not in found.values:
+                raise InputError(
+                    f"Nothing here measures {objective.name!r}; what is measured: "
+                    f"{', '.join(sorted(found.values))}. Begin again with one of these, in another "
+                    "folder."
+                )
+
+    def search(self, session: Session) -> None:
+        """Try what the strategy proposes until the budget is spent."""
+        session.run(self.make_estimator(), trials=self.trials, seconds=self.seconds)
+
+    def conclude(self, session: Session) -> None:
+        """Say which member of the front beats the baseline, and by how much."""
+        if not session.concluded:
+            session.conclude(conclude(session))
+
+    # --- what it is made from -----------------------------------------------------------
+
+    @property
+    def trains(self) -> bool:
+        """Whether trials are trained."""
+        return self.estimator == "train"
+
+    @property
+    def wanted(self) -> set[str]:
+        """Costs that count."""
+        return {self.cost, *self.minimise, *self.maximise}
+
+    @property
+    def top(self) -> int:
+        """The last rung that a trial can reach."""
+        return self.rungs - 1 if self.make_strategy()[0] in STAGED else 0
+
+    def make_strategy(self) -> tuple[str, Mapping[str, Any]]:
+        """The strategy, or the best one for the estimator and the space."""
+        space = self.make_space()
+        predicts = isinstance(space, Encodable) and isinstance(space, Crossable)
+        best = "surrogate" if predicts else "evolution"
+        name = self.strategy or ("staged" if self.trains else best)
+        options: dict[str, Any] = {}
+        if name in STAGED:
+            options = {"eta": self.eta, "rungs": self.rungs}
+        if name in STAGED and self.trains:
+            options |= {"steps": self.training.steps, "train_seconds": self.training.seconds}
+        if name == "staged" and not predicts:
+            options["inner"] = best
+        return name, {**options, **self.options}
+
+    def rules(self) -> Rules:
+        limits = {"latency": self.max_latency} if self.max_latency is not None else {}
+        return Rules.for_workers(self.workers, control=self.control, limits=limits)
+
+    def objectives(self) -> tuple[Objective, ...]:
+        """Quality first, cost second, unless ordered otherwise."""
+        named = [Objective(name, "max") for name in self.maximise]
+        named += [Objective(name, "min") for name in self.minimise]
+        if not named:
+            return (self.quality(), Objective(self.cost, "min"))
+        if self.order:
+            return tuple(sorted(named, key=lambda o: self.order.index(o.name)))
+        return tuple(sorted(named, key=is_cost))
+
+    def quality(self) -> Objective:
+        """What says how good an architecture is."""
+        return known_task(self.task).objective if self.trains else Objective(self.estimator, "max")
+
+    def make_space(self) -> Space:
+        """The space, for this task and within the limits on what can be counted."""
+        frame = known_task(self.task).frame
+        if self.own_space is not None:
+            space = self.own_space.for_frame(frame)
+        elif self.space.endswith(".json"):
+            space = read_space(Path(self.space).expanduser()).for_frame(frame)
+        else:
+            space = _named(self.space, known_task(self.task), self.width)
+        bounds = (("params", self.max_params), ("flops", self.max_flops))
+        kept = [Limit(what, high=most) for what, most in bounds if most is not None]  # type: ignore[arg-type]
+        return space.limited(*kept) if kept else space
+
+    def make_baseline(self) -> tuple[str, Architecture]:
+        task = known_task(self.task)
+        family = task.style(self.width)
+        backbone = family.backbone
+        usual = "(sf)x4" if isinstance(backbone, Decoder) else "(sf)x2 | (smf)x2"
+        usual = "(sf)x2" if isinstance(backbone, Encoder) else usual
+        shape = {"gpt2": "GPT-2 shape", "bert": "BERT shape"}.get(
+            backbone.init, "plain Transformer"
+        )
+        text = self.baseline or usual
+        arch = parse(text, defaults=family).bind(task.frame).check()
+        return f"{shape} {text}" if not self.baseline else text, arch
+
+    def where(self) -> Target | None:
+        """One thread, batch 1 and the task's length where nothing else is said."""
+        if not self.wanted & {"latency", "memory"} and self.max_latency is None:
+            return None
+        return self.target or Target(length=known_task(self.task).frame.length)
+
+    def make_estimator(self) -> Estimator:
+        """What evaluates a trial: counts first, then what is measured, then training."""
+        target = self.target
+        parts: list[Estimator] = [Counted(target.new_tokens if target is not None else None)]
+        if target is not None:
+            memory = "memory" in self.wanted
+            parts.append(Measured(target, seconds=0.6, precision=0.03, memory=memory))
+        if self.trains:
+            parts.append(Training(self.task, self.training, self.top))
+        else:
+            parts.append(Proxies((self.estimator,), self.task))
+        return Together(*parts)
+
+    # --- what is refused ----------------------------------------------------------------
+
+    def check(self) -> None:
+        """An empty space is told before anything is measured."""
+        self.make_space().sample(Random(self.seed))
+
+    def check_calibrated(self) -> None:
+        """Refuse a limit that not even the smallest member keeps, before anything is trained."""
+        most, target = self.max_latency, self.target
+        if most is None or target is None:
+            return
+        space, rng = self.make_space(), Random(self.seed)
+        arch = smallest(space, rng, lambda arch: count(arch, length=target.new_tokens).flops)
+        found = Meter(target).measure(arch, seconds=1.0, precision=0.05)
+        if found.ms * found.low / found.ratio > most:
+            raise InputError(
+                f"Nothing keeps a latency of at most {most:g} ms: the smallest of {2 * _DRAWN} "
+                f"members of the space {space.name} takes {found.ms:.3g} ms. Raise the limit, or "
+                "search a space of smaller models."
+            )
+
+    def within(self, seconds: float | None, trials: int | None) -> Self:
+        """The same with another budget; its own where none is given."""
+        if seconds is None and trials is None:
+            return self
+        return replace(self, seconds=seconds, trials=trials)
+
+
+def smallest(space: Space, rng: Random, work: Callable[[Architecture], int]) -> Architecture:
+    """The cheapest of some members and of changes of the cheapest."""
+
+    def cost(decisions: Decisions) -> int:
+        return work(space.resolve(decisions))
+
+    least = min((space.sample(rng) for _ in range(_DRAWN)), key=cost)
+    for _ in range(_DRAWN):
+        least = min(least, space.mutate(least, rng), key=cost)
+    found: Architecture = space.resolve(least)
+    return found
+
+
+def usual_search_of(study: Study) -> UsualSearch:
+    """The search that a study was begun by."""
+    data = study.meta.get("hyperparameters")
+    if not isinstance(data, dict):
+        raise FormatError("This study was not begun by a search that can be continued here.")
+    values = {**data, "task": study.meta["task"], "seed": study.seed}
+    for name in ("minimise", "maximise", "order"):
+        values[name] = tuple(data.get(name, ()))
+    if "training" in data:
+        values["training"] = TrainConfig.from_data(data["training"])
+    if study.meta.get("target"):
+        values["target"] = Target(**study.meta["target"])
+    try:
+        return UsualSearch(**values)
+    except TypeError as error:
+        raise FormatError(f"{study.folder} cannot be continued by this program: {error}.") from None
+
+
+@lru_cache(maxsize=8)
+def _named(name: str, task: Task, width: int) -> Space:
+    """A named space for a task; making one takes a while, and it is asked for often."""
+    return space_for(name, frame=task.frame, family=task.style(width), width=width)
+
+
+RECIPES.add("usual", Named({"search": UsualSearch}, restore=usual_search_of))
