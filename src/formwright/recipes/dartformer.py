@@ -27,7 +27,7 @@ the paper's preset takes the sizes and the training of the paper's task that is 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from formwright.arch import Architecture, Encoder, Match
 from formwright.errors import InputError, Stopped
@@ -36,8 +36,8 @@ from formwright.recipes.life import Session
 from formwright.recipes.oneshot import SUPERNET, OneShot
 from formwright.recipes.recipe import published_recipe
 from formwright.recipes.statistics import spearman
-from formwright.space import Decisions, TreeSpace
-from formwright.space.dartformer import BLOCKS, TINY, Encoders, PaperTask, all_heads
+from formwright.space import TreeSpace
+from formwright.space.dartformer import TINY, Encoders, PaperTask, Variant, all_heads
 from formwright.strategy.gradient.masking import check_answers
 from formwright.strategy.gradient.pruning import (
     Rule,
@@ -53,7 +53,6 @@ from formwright.train import TrainConfig
 from formwright.trial import CONTROL, FOUND, SEED, Proposal
 from formwright.zoo.dartformer import NORM
 
-Variant = Literal["best", "prune", "layers", "oneshot"]
 NAMES: dict[str, str] = {
     "best": "dartformer",
     "prune": "dartformer-prune",
@@ -67,7 +66,6 @@ STEPS: Mapping[PaperTask, tuple[int, int]] = {
     "matching": (10_000, 8000),
 }
 ONE_SHOT = 4  # mechanisms of the even mix
-TRIES = 100  # draws for each random mix, after which there are not so many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +158,7 @@ class Dartformer(OneShot):
         """Train the supernet, mask its blocks, drop the worst, in rounds on record."""
         folder = session.folder / SUPERNET
         supernet = self.supernet(self.supernet_space(), checkpoint=self.checkpoint)
-        words = dict.fromkeys(supernet.slots, self._words())
+        words = dict.fromkeys(supernet.slots, self.encoders.words(self.variant))
         looks = self.rule.looks({name: tuple(range(len(row))) for name, row in words.items()})
         trainer = SupernetTrainer(
             supernet,
@@ -185,61 +183,26 @@ class Dartformer(OneShot):
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What was found, then the homogeneous models, then random mixes."""
         stages = read_stages(session.folder / SUPERNET)
-        found, words = self.found(stages), f"found: {self.described(stages)}"
+        found = self.encoders.left(self.variant, stages[-1].alive)
+        words = f"found: {self.encoders.described(self.variant, found)}"
         rows = [Proposal(decisions=found, origin=FOUND, note=words)]
         for kind in self.encoders.kinds:
             decisions = self.encoders.homogeneous(kind, mixed=self.mixes)
             if decisions != found:
                 rows.append(Proposal(decisions=decisions, origin=SEED, note=f"all {kind}"))
-        return rows + (self._random_mixes(rows) if self.mixes else [])
-
-    def found(self, stages: Sequence[Stage]) -> Decisions:
-        """The decisions of the full-depth model that the last stage stands for."""
-        alive, kinds = stages[-1].alive, self.encoders.kinds
-        if self.variant == "layers":
-            return {name: options[0] for name, options in alive.items()}
-        ((_, options),) = alive.items()
-        if self.variant == "best":
-            return self.encoders.homogeneous(kinds[options[0]], mixed=False)
-        names = [self._words()[option] for option in options]
-        each = self.encoders.heads // len(names)
-        return self.encoders.mix([name for name in names for _ in range(each)])
-
-    def described(self, stages: Sequence[Stage]) -> str:
-        """The same in words."""
-        decisions, kinds = self.found(stages), self.encoders.kinds
-        if self.variant == "best":
-            return kinds[stages[-1].alive[BLOCKS][0]]
-        if self.variant == "layers":
-            return "-".join(kinds[options[0]] for options in stages[-1].alive.values())
-        return ", ".join(f"{kind} x{decisions[kind]}" for kind in kinds if decisions[kind])
-
-    def _random_mixes(self, rows: Sequence[Proposal]) -> list[Proposal]:
-        """As many heads drawn from all, as pruning at random would leave."""
-        rng, heads = Random(f"{self.seed} mixes"), self.encoders.heads
-        pool = [kind for kind in self.encoders.kinds for _ in range(heads)]
-        drawn: list[Proposal] = []
-        for _ in range(TRIES * self.random):
-            decisions = self.encoders.mix(rng.sample(pool, heads))
-            if decisions not in [known.decisions for known in (*rows, *drawn)]:
-                drawn.append(Proposal(decisions=decisions, origin=CONTROL))
-            if len(drawn) == self.random:
-                break
-        return drawn
-
-    def _words(self) -> tuple[str, ...]:
-        """The mechanism of each option: of blocks one each, of single heads many."""
-        kinds = self.encoders.kinds
-        if self.variant != "prune":
-            return kinds
-        return tuple(kind for kind in kinds for _ in range(self.encoders.heads))
+        if self.mixes:
+            rng = Random(f"{self.seed} mixes")
+            mixes = self.encoders.random_mixes(rng, self.random, [row.decisions for row in rows])
+            rows += [Proposal(decisions=decisions, origin=CONTROL) for decisions in mixes]
+        return rows
 
     def compared(self, session: Session) -> Outcome:
         """Say how far the choice can be trusted, and how well the scores ranked the models."""
         outcome, stages = super().compared(session), read_stages(session.folder / SUPERNET)
         doubts = sum(not stage.certain for stage in stages)
         looks = len(stages) - 1
-        words = f" Chosen: {self.described(stages)}."
+        left = self.encoders.left(self.variant, stages[-1].alive)
+        words = f" Chosen: {self.encoders.described(self.variant, left)}."
         if doubts:
             share = "the choice was" if looks == 1 else f"{doubts} of {looks} choices were"
             words += f" Warning: {share} within noise; another seed may choose otherwise."

@@ -11,8 +11,9 @@ in none, so that what is left is one attention again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import gcd
 from typing import Any
 
 from formwright.arch import Architecture, Attention, FeedForward, Layer, LayerNorm, Parallel
@@ -212,6 +213,20 @@ class Kept:
     value: int
     inner: Groups
     means: tuple[float, float] = (1.0, 1.0)
+
+
+def cut_of(arch: Architecture, cut: Cut) -> Cut | None:
+    """The cut of a BERT, as fine as ``cut`` where its sizes allow; None where it is none."""
+    heads = {node.heads for _, node in arch.walk() if isinstance(node, Attention)}
+    inner = {node.inner for _, node in arch.walk() if isinstance(node, FeedForward)}
+    layers, width = len(arch.layers.layers) // 2, arch.backbone.width
+    if len(heads) != 1 or len(inner) != 1 or not layers or width % min(heads):
+        return None
+    (h,), (i,) = heads, inner
+    parts = {"head_parts": gcd(h, cut.head_parts), "inner_parts": gcd(i, cut.inner_parts)}
+    each = {n: min(getattr(cut, n), width // h) for n in ("key_parts", "value_parts")}
+    found = replace(cut, layers=layers, width=width, heads=h, inner=i, **parts, **each)
+    return found if arch.frame is not None and found.baseline(arch.frame) == arch else None
 
 
 @lru_cache

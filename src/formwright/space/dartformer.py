@@ -13,6 +13,7 @@ Sizes of the paper go by its three tasks.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, Literal
 
 from formwright.arch import (
@@ -47,6 +48,8 @@ from formwright.zoo import dartformer as published
 
 PAPER = "https://arxiv.org/abs/2210.00641"
 PaperTask = Literal["listops", "text", "matching"]
+Variant = Literal["best", "prune", "layers", "oneshot"]  # algorithms 1, 2 and 3, and one-shot
+_TRIES = 100  # draws for each random mix, after which there are not so many
 
 # Algorithm 3 takes away one block per layer at a time; the decisions are called after the layers.
 BLOCKS, HEADS, LAYER = "blocks", "heads", "layer"
@@ -199,6 +202,44 @@ class Encoders:
     def mix(self, kept: Sequence[str]) -> Decisions:
         """The decisions of the mix that has one head for each name."""
         return {name: list(kept).count(name) for name in self.kinds}
+
+    # --- what is left of a supernet -----------------------------------------------------
+
+    def words(self, variant: Variant) -> tuple[str, ...]:
+        """The mechanism of each option of a supernet: of blocks one each, of heads many."""
+        if variant != "prune":
+            return self.kinds
+        return tuple(kind for kind in self.kinds for _ in range(self.heads))
+
+    def left(self, variant: Variant, alive: Mapping[str, Sequence[int]]) -> Decisions:
+        """The decisions of the full-depth model that the options left stand for."""
+        if variant == "layers":
+            return {name: options[0] for name, options in alive.items()}
+        ((_, options),) = alive.items()
+        if variant == "best":
+            return self.homogeneous(self.kinds[options[0]], mixed=False)
+        names = [self.words(variant)[option] for option in options]
+        each = self.heads // len(names)
+        return self.mix([name for name in names for _ in range(each)])
+
+    def described(self, variant: Variant, left: Decisions) -> str:
+        """The same in words."""
+        if variant in ("prune", "oneshot"):
+            return ", ".join(f"{kind} x{left[kind]}" for kind in self.kinds if left[kind])
+        kinds = [self.kinds[option] for option in left.values()]
+        return kinds[0] if variant == "best" else "-".join(kinds)
+
+    def random_mixes(self, rng: Random, number: int, known: Sequence[Decisions]) -> list[Decisions]:
+        """Mixes of as many heads drawn from all, as pruning at random would leave."""
+        pool = [kind for kind in self.kinds for _ in range(self.heads)]
+        drawn: list[Decisions] = []
+        for _ in range(_TRIES * number):
+            decisions = self.mix(rng.sample(pool, self.heads))
+            if decisions not in (*known, *drawn):
+                drawn.append(decisions)
+            if len(drawn) == number:
+                break
+        return drawn
 
     # --- parts --------------------------------------------------------------------------
 

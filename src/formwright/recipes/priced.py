@@ -1,0 +1,361 @@
+"""One-shot search with a price on time: raised until too much quality would be lost.
+
+A supernet is searched at rising prices by one method or several; for each, what was found at the
+highest price whose loss is accepted is trained on with the weights it has, and becomes a trial.
+Random members of the same predicted cost stand beside it.
+
+Files of the folder ``supernet``: ``METHOD/price-P/`` has a search, what it found (``found.json``)
+and its model (``settled/``); ``METHOD/found.json`` says which price was settled on.
+"""
+
+import json
+import shutil
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+from formwright.errors import InputError, Stopped
+from formwright.estimate.training import known_task
+from formwright.files import write_atomically
+from formwright.model import Model
+from formwright.recipes.headline import champion, paired
+from formwright.recipes.life import Session
+from formwright.recipes.oneshot import SUPERNET, OneShot
+from formwright.space import Decisions
+from formwright.strategy.gradient import (
+    BernoulliPolicy,
+    Diverged,
+    GatePolicy,
+    RealPolicy,
+    SearchConfig,
+)
+from formwright.strategy.gradient.ladder import highest_accepted
+from formwright.study.outcome import Outcome
+from formwright.supernet import Supernet
+from formwright.train import TrainConfig, train
+from formwright.trial import CONTROL, FOUND, Proposal, Trial
+
+_DRAWS = 400  # random members among which those of equal cost are picked
+_FOUND = "found.json"
+_SHOWN = ("run.json", "search.json", "log.jsonl", "gates.jsonl", "result.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A search and its numbers.
+
+    Args:
+        kind: ``do``, real gates with an L1 price; ``sdo``, coins with learned odds.
+        prices: Rising: loss that the whole time of the network would be worth.
+        refine: Prices tried between the highest that is accepted and the lowest that is not.
+        choices: When and how gates learn.
+        samples: Draws of an update, for ``sdo``.
+        start: First log-odds of a component; of a connection, minus that.
+        form: See ``BernoulliPolicy``.
+    """
+
+    kind: Literal["do", "sdo"]
+    prices: tuple[float, ...]
+    choices: SearchConfig
+    refine: int = 0
+    samples: int = 1
+    start: float = 2.0
+    form: Literal["signs", "exact", "controlled"] = "controlled"
+
+    def __post_init__(self) -> None:
+        if not self.prices or list(self.prices) != sorted(self.prices) or self.prices[0] < 0:
+            raise InputError(f"prices={self.prices} must be rising numbers from 0 on.")
+        if self.refine < 0:
+            raise InputError(f"refine={self.refine} must be at least 0.")
+
+    def policy(
+        self,
+        supernet: Supernet,
+        costs: Mapping[str, list[float]],
+        price: float,
+        on: Sequence[str] = (),
+    ) -> GatePolicy:
+        """Who holds the gates; it begins at the whole network, where the numbers ``on`` are 1."""
+        if self.kind == "do":
+            first = dict.fromkeys(on, 1.0)
+            return RealPolicy(supernet, start=first, adaptive=True, prices=costs, price=price)
+        odds = {"maybe": self.start, "size": self.start, "number": -self.start}
+        return BernoulliPolicy(
+            supernet,
+            start=odds | dict.fromkeys(on, self.start),
+            form=self.form,
+            samples=self.samples,
+            prices=costs,
+            price=price,
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a search came to.
+
+    Args:
+        method: ``do`` or ``sdo``.
+        price: At which.
+        decisions: The member of the space.
+        scores: On the validation split, with inherited weights.
+        steps: Of the search and after it.
+        folder: Where its files are, from the study's folder on.
+        fault: Why nothing came of it, where a training diverged.
+    """
+
+    method: str
+    price: float
+    decisions: Decisions
+    scores: dict[str, float]
+    steps: int
+    folder: str
+    fault: str = ""
+
+    def keep(self, folder: Path) -> "Finding":
+        """Write it down, so that it is not searched for again."""
+        write_atomically(folder / _FOUND, json.dumps(asdict(self), indent=1).encode())
+        for spent in (*folder.glob("checkpoint-*"), *folder.glob("settled/checkpoint-*")):
+            shutil.rmtree(spent, ignore_errors=True)
+        return self
+
+    @classmethod
+    def known(cls, folder: Path) -> "Finding | None":
+        """What was written down in a folder."""
+        path = folder / _FOUND
+        return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priced(OneShot):
+    """A one-shot recipe whose supernet is searched at rising prices.
+
+    Args:
+        methods: Searches, each with its prices.
+        search: Of the weights while the gates learn.
+        settling: Of what was found, with the weights it inherits.
+        accept: How much of the metric may be lost on the validation split.
+        random: Random members of equal predicted cost for each search.
+    """
+
+    methods: tuple[Method, ...]
+    settling: TrainConfig
+    accept: float = 0.003
+    random: int = 2
+    seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.methods:
+            raise InputError(f"{self.name} needs a method; give do, sdo or both.")
+        if self.accept < 0:
+            raise InputError(f"accept={self.accept} must be at least 0.")
+
+    @abstractmethod
+    def costs(self, session: Session) -> Mapping[str, list[float]]:
+        """What each option of each decision of the supernet costs."""
+
+    @abstractmethod
+    def predicted(self, session: Session, decisions: Decisions) -> float:
+        """The cost of a member, as far as it is known without measuring it."""
+
+    @abstractmethod
+    def started(self, session: Session) -> tuple[Supernet, Sequence[str]]:
+        """The supernet where its search begins, and the numbers that are 1 there."""
+
+    @abstractmethod
+    def taken_out(self, supernet: Supernet, policy: GatePolicy) -> tuple[Decisions, Model]:
+        """What a policy likes best: the member, and the model with the supernet's weights."""
+
+    @property
+    def expected(self) -> int:
+        """Trials: what each method found, and random members."""
+        return len(self.methods) * (1 + self.random)
+
+    @property
+    def drawn(self) -> int:
+        return 0  # those of equal cost are among the candidates
+
+    def find(self, session: Session) -> None:
+        """For each method, the highest price at which the loss is accepted.
+
+        Where even the lowest price loses more, what it leads to is what the method found. A method
+        whose every training diverged found nothing.
+        """
+        fault, chosen = "", 0
+        for method in self.methods:
+            found = self.dearest(session, method)
+            fault = found.fault
+            if fault:
+                session.say(f"{method.kind} found nothing: its trainings diverged at every price")
+                continue
+            chosen += 1
+            _show(session.folder, found)
+        if not chosen:
+            raise InputError(
+                f"Nothing was found, at any price: {fault}. Lower the rate of the search "
+                f"(lr={self.search.lr:g}) or of what follows it (lr={self.settling.lr:g})."
+            )
+
+    def dearest(self, session: Session, method: Method) -> Finding:
+        """What one method found at the highest price that is accepted."""
+        metric = session.study.objectives[0]
+        bar = metric.sign * session.measured_baseline.values[metric.name] + self.accept
+        tried: dict[float, Finding] = {}
+
+        def accepted(price: float) -> bool:
+            found = tried[price] = self.search_at(session, method, price)
+            if found.fault:
+                session.say(f"{method.kind} at price {price:g}: {found.fault}, refused")
+                return False
+            worth = found.scores[metric.name]
+            good = metric.sign * worth <= bar
+            session.say(
+                f"{method.kind} at price {price:g}: {metric.name} {worth:.4g} with inherited "
+                f"weights, {'accepted' if good else 'too much is lost'}"
+            )
+            return good
+
+        price = highest_accepted(method.prices, method.refine, accepted)
+        if price == method.prices[-1]:
+            session.say(
+                f"even the highest price of {method.kind} was accepted: there may be more to find"
+            )
+        if price is None:  # the least that was lost, of what can be used
+            price = min({p: f for p, f in tried.items() if not f.fault} or tried)
+        return tried[price]
+
+    def search_at(self, session: Session, method: Method, price: float) -> Finding:
+        """One search at one price, and what it found with inherited weights."""
+        place = f"{SUPERNET}/{method.kind}/price-{price:g}"
+        folder = session.folder / place
+        known = Finding.known(folder)
+        if known is not None:
+            return known
+        supernet, on = self.started(session)
+        policy = method.policy(supernet, self.costs(session), price, on)
+        try:
+            result = session.search(supernet, policy, self.search, method.choices, folder)
+        except Diverged as ended:
+            fault = f"its training diverged ({ended.result.reason})"
+            steps = ended.result.steps
+            return Finding(method.kind, price, {}, {}, steps, place, fault).keep(folder)
+        decisions, model = self.taken_out(supernet, policy)
+        scores, fault = self.settled(session, model, folder / "settled")
+        steps = result.steps + (self.settling.steps or 0)
+        return Finding(method.kind, price, decisions, scores, steps, place, fault).keep(folder)
+
+    def settled(self, session: Session, model: Model, out: Path) -> tuple[dict[str, float], str]:
+        """Train on for a little, and score; what went wrong, if it did."""
+        config = self.settling.replace(seed=self.seed)
+        _, result = train(model, known_task(self.task), config, out=out, stop=session.stopped)
+        if result.state == "interrupted":
+            raise Stopped
+        fault = ""
+        if result.state == "diverged":
+            fault = f"what it found cannot be trained on ({result.reason})"
+        return dict(result.scores), fault
+
+    def findings(self, session: Session) -> list[Finding]:
+        """What the methods settled on."""
+        known = [Finding.known(session.folder / SUPERNET / m.kind) for m in self.methods]
+        return [found for found in known if found is not None]
+
+    def candidates(self, session: Session) -> Sequence[Proposal]:
+        """What was found, once each, then random members of the same predicted time."""
+        found, metric = self.findings(session), session.study.objectives[0]
+        members: list[Proposal] = []
+        for finding in found:
+            if all(finding.decisions != known.decisions for known in members):
+                alike = [other for other in found if other.decisions == finding.decisions]
+                alike.sort(key=lambda other: metric.sign * other.scores[metric.name])
+                methods = [other.method for other in alike]  # the better weights first
+                details = {"methods": methods, "found": alike[0].folder}
+                note = " and ".join(methods)
+                members.append(
+                    Proposal(decisions=finding.decisions, origin=FOUND, note=note, details=details)
+                )
+        return members + self.equals(session, found)
+
+    def equals(self, session: Session, found: Sequence[Finding]) -> list[Proposal]:
+        """Random members whose predicted time is nearest to that of what was found."""
+        space, rng = self.make_space(), Random(f"{self.seed}/equal cost")
+        drawn = [space.sample(rng) for _ in range(_DRAWS)]
+        costs = [self.predicted(session, decisions) for decisions in drawn]
+        taken: set[int] = set()
+        members: list[Proposal] = []
+        for finding in found:
+            wished = self.predicted(session, finding.decisions)
+            near = sorted(range(_DRAWS), key=lambda i: (abs(costs[i] - wished), i))
+            for index in [i for i in near if i not in taken][: self.random]:
+                taken.add(index)
+                note = f"as dear as {finding.method}"
+                members.append(Proposal(decisions=drawn[index], origin=CONTROL, note=note))
+        return members
+
+    @property
+    def continued(self) -> bool:
+        """Whether all members go on from a user's model, none from new weights."""
+        return False
+
+    def compared(self, session: Session) -> Outcome:
+        """Say which of what was found is fastest without losing more than is accepted."""
+        quality, cost = session.study.objectives
+        base = session.measured_baseline
+        bar = base.values[quality.name] + quality.sign * self.accept
+        lowered = replace(base, values={**base.values, quality.name: bar})
+        pairs = [
+            (trial, finding)
+            for trial in session.study.trials
+            for finding in self.findings(session)
+            if trial.done and finding.method in trial.details.get("methods", ())
+        ]
+        facts: dict[str, float] = {}
+        for trial, finding in pairs:
+            facts |= _facts(trial, finding, base.values, quality.name, cost.name)
+        chosen = champion([trial for trial, _ in pairs], lowered, quality, cost)
+        if chosen is None:
+            anew = "" if self.continued else ", trained anew,"
+            headline = (
+                f"Nothing that was found is cheaper than the {base.name} and{anew} within "
+                f"{self.accept:g} of its {quality.name} ({base.values[quality.name]:.4g})."
+            )
+            return Outcome(base, headline, None, facts)
+        share = chosen.values[cost.name] / base.values[cost.name]
+        words = f"takes {share:.2f} times the {cost.name} of"
+        if session.target is not None:
+            _, whole = self.make_baseline()
+            speed, words = paired(session, chosen, whole, 6 * self.seconds)
+            facts = {**speed, **facts}  # what counts most first
+            words = f"is {words}"
+        inherited = f"{chosen.values[f'inherited_{quality.name}']:.4g} with inherited weights"
+        if not self.continued:
+            inherited += f" and {chosen.values[quality.name]:.4g} with new ones"
+        headline = (
+            f"What {chosen.note} found, trial {chosen.number}, {words} the {base.name}, at "
+            f"{quality.name} {inherited}, against {base.values[quality.name]:.4g}."
+        )
+        return Outcome(base, headline, chosen.number, facts)
+
+
+def _show(root: Path, found: Finding) -> None:
+    """What a method settled on, and its gates for the report."""
+    folder = root / SUPERNET
+    write_atomically(folder / found.method / _FOUND, json.dumps(asdict(found), indent=1).encode())
+    for name in _SHOWN:
+        if (root / found.folder / name).exists():
+            shutil.copyfile(root / found.folder / name, folder / name)
+        else:  # nor that of another method
+            (folder / name).unlink(missing_ok=True)
+
+
+def _facts(trial: Trial, finding: Finding, base: Any, quality: str, cost: str) -> dict[str, float]:
+    name = finding.method
+    return {
+        f"{name}_times_cheaper": base[cost] / trial.values[cost],
+        f"{name}_{quality}": finding.scores[quality],
+        f"{name}_r_{quality}": trial.values[quality],
+        f"{name}_price": finding.price,
+    }
