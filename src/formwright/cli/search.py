@@ -156,8 +156,7 @@ def resume(
     made = recipe_of(study)
     if budget or trials:
         made = made.within(seconds(budget) if budget else None, trials)
-    workers = workers or (study.rules.window + 1) // 2
-    _conduct(replace(made, workers=workers), study, json)
+    _conduct(replace(made, workers=workers) if workers else made, study, json)
 
 
 def _conduct(recipe: "Recipe", study: "Study", json: bool) -> None:

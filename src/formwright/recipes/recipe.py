@@ -49,8 +49,8 @@ class Recipe(ABC):
     seed: int = 0
     changed: tuple[str, ...] = ()
 
-    FREE: ClassVar[frozenset[str]] = frozenset({"workers", "changed"})  # may differ when continued
-    APART: ClassVar[frozenset[str]] = frozenset({"name", "seed", "task", "target"})
+    FREE: ClassVar[frozenset[str]] = frozenset({"workers"})  # may differ when continued
+    APART: ClassVar[frozenset[str]] = frozenset({"name", "seed", "task", "target", "changed"})
     ENDS: ClassVar[bool] = True  # whether it has an end that no budget moves
 
     # --- what it is made from -----------------------------------------------------------

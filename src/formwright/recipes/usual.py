@@ -74,7 +74,8 @@ class UsualSearch(Recipe):
     trials: int | None = None
     control: int = 5  # every so manieth trial is random search
 
-    FREE: ClassVar[frozenset[str]] = Recipe.FREE | {"seconds", "trials", "own_space"}
+    FREE: ClassVar[frozenset[str]] = Recipe.FREE | {"seconds", "trials"}
+    APART: ClassVar[frozenset[str]] = Recipe.APART | {"own_space"}
     ENDS: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
