@@ -22,7 +22,6 @@ from tests.report.oneshot import (
 from tests.report.test_page import Reader
 
 from formwright.arch.frame import Frame, Tag
-from formwright.recipes.fft_space import Cut
 from formwright.report import page_html
 from formwright.report.material import Material
 from formwright.report.sections.gates import cost_info, gates_info
@@ -30,6 +29,7 @@ from formwright.report.sections.pruning import pruning_info
 from formwright.report.sections.selected import selected_info
 from formwright.report.sections.shares import shares_info
 from formwright.report.supernet import methods_of, place_of, stem_of, trace_of
+from formwright.space.components import Cut
 
 SECTIONS = ("selected", "shares", "pruning", "gates")
 
