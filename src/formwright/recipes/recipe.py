@@ -124,9 +124,11 @@ class Recipe(ABC):
 
     def with_setting(self, change: str) -> Self:
         """The same with a hyperparameter set: ``training.steps=200``."""
-        return replace(
-            with_setting(self, change, usual="training"), changed=(*self.changed, change)
-        )
+        name = change.partition("=")[0]
+        if name in {field.name for field in fields(Recipe)}:
+            raise InputError(f"--set {change} is not for what makes a search; give --{name}.")
+        made = with_setting(self, change, usual="training")
+        return replace(made, changed=(*self.changed, change))
 
     @property
     def remembered(self) -> dict[str, str]:
