@@ -77,6 +77,17 @@ def test_the_baseline_has_the_users_weights_before_it_is_trained(tmp_path: Path)
     torch.testing.assert_close(ours.features(tokens)[0], theirs(tokens))
 
 
+def test_a_model_in_the_home_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = begun(bert(tmp_path / "model", vocabulary()))
+    study = begin(made, tmp_path / "run")
+    assert study.meta["start"] == "~/model"
+    found: Any = recipe_of(study)
+    assert (found.start, found.cut) == (made.start, made.cut)
+
+
 def test_what_cannot_be_the_beginning_is_refused_at_once(tmp_path: Path) -> None:
     other = bert(tmp_path / "other", vocabulary() + 1)
     with pytest.raises(InputError, match=r"symbols and the task .* own tokenizer"):
