@@ -14,7 +14,7 @@ from typing import Any
 from formwright.arch import Architecture, arch_id, notation
 from formwright.cost import Target, calibrate
 from formwright.cost.meter import using_threads
-from formwright.errors import FormwrightError, InputError, Stopped
+from formwright.errors import FormatError, FormwrightError, InputError, Stopped
 from formwright.estimate.training import known_task
 from formwright.execute import executor_for
 from formwright.files import write_atomically
@@ -306,6 +306,8 @@ def target_of(study: Study) -> Target | None:
 def recipe_of(study: Study) -> Recipe:
     """The recipe that a study was begun by, with the budget that it was begun with."""
     name, _, preset = str(study.meta.get("recipe") or "").rpartition("-")
+    if not name:
+        raise FormatError(f"{study.folder} was not begun by a search that can be continued here.")
     restore = RECIPES.get(name).restore
     found = restore(study) if restore is not None else _by_name(name, preset, study)
     return replace(found, **(study.meta.get("free") or {}))
