@@ -24,6 +24,7 @@ from formwright.space.files import write_space
 from formwright.study import Study
 from formwright.study.job import discreet
 from formwright.study.outcome import read_outcome
+from formwright.testing.clock import counted_clock
 from formwright.trial import Objective
 
 TASK = "listops-tiny?train=200&valid=50"
@@ -136,6 +137,30 @@ def test_stopping_says_how_to_reach_the_same_end(
     done = in_process(*CHEAP, "--trials", "400", "--out", out)
     assert done.returncode == 130
     assert f"go on with: formwright resume {out} --trials 400" in " ".join(done.stdout.split())
+
+
+def test_resuming_without_a_budget_goes_to_the_end_it_was_begun_for(
+    tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "r")
+    with monkeypatch.context() as patch:
+        patch.setattr(View, "stopped", lambda view: view.finished >= 2)
+        assert in_process(*CHEAP, "--trials", "7", "--out", out).returncode == 130
+    assert len(Study.open(out).trials) < 7
+    for words, trials in ((), 7), (("--trials", "9"), 9):
+        done = in_process("resume", out, "--json", *words)
+        assert done.returncode == 0, done.stderr
+        assert len(json.loads(done.stdout)["trials"]) == trials
+    done = in_process("resume", out, "--trials", "0")
+    assert done.returncode == 2
+    assert "leave nothing to do" in done.stderr
+
+
+def test_a_study_that_no_search_began_is_not_resumed(tmp_path: Path, in_process: InProcess) -> None:
+    Study.create(tmp_path / "r", space=FREE.make_space(), objectives=FREE.objectives()).close()
+    done = in_process("resume", str(tmp_path / "r"))
+    assert done.returncode == 2
+    assert "was not begun by a search that can be continued here" in " ".join(done.stderr.split())
 
 
 def test_another_space_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -260,6 +285,15 @@ def test_what_a_target_leaves_out_is_that_of_the_task_or_the_preset() -> None:
     asked: Any = recipe("par", "small", target="threads=2")
     assert asked.target == usual.target.replace(threads=2)
     assert read_target("onnx") == Target(runtime="onnx")
+
+
+def test_python_takes_a_target_as_it_is_typed(tmp_path: Path) -> None:
+    with counted_clock():
+        free: Any = {**_free(), "cost": "latency", "target": "batch=2"}
+        found = fw.search(TASK, budget=None, trials=2, out=tmp_path, **free)
+        again = fw.search(TASK, budget=None, trials=3, out=tmp_path, **free)
+    assert (found.meta["target"]["batch"], found.meta["target"]["length"]) == (2, 30)
+    assert len(again.trials) == 3
 
 
 def test_a_recipe_is_continued_with_its_own_numbers_only(tmp_path: Path) -> None:

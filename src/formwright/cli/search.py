@@ -72,9 +72,7 @@ def run(
 def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     """The usual search, with what was typed; nothing of it is passed over in silence."""
     from formwright.cli.train import seconds
-    from formwright.cost import Target, read_target
     from formwright.errors import InputError
-    from formwright.estimate.training import known_task
     from formwright.recipes.usual import UsualSearch
 
     if typed["from_"] is not None:
@@ -97,8 +95,7 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
         workers=typed["workers"] or _usual_workers(),
     )
     if target:
-        usual = Target(length=known_task(made.task).frame.length)
-        made = replace(made, target=read_target(target, usual))
+        made = made.on_target(target)
     for change in typed["set_"] or ():
         made = made.with_setting(change)
     return made

@@ -108,6 +108,13 @@ class Recipe(ABC):
             target = target.replace(length=known_task(task).frame.length)
         return replace(self, task=task, target=target)
 
+    def on_target(self, target: Target | str) -> Self:
+        """The same on another target; what a short form leaves out stays as it is."""
+        if isinstance(target, str):
+            usual = self.target or Target(length=known_task(self.task).frame.length)
+            target = read_target(target, usual)
+        return replace(self, target=target)
+
     def beginning_at(self, folder: str) -> Self:
         """The same from a trained model."""
         raise InputError(
@@ -234,7 +241,4 @@ def recipe(
         made = made.beginning_at(start)
     for change in changes:
         made = made.with_setting(change)
-    if isinstance(target, str) and target:
-        usual = made.target or Target(length=known_task(made.task).frame.length)
-        target = read_target(target, usual)
-    return replace(made, seed=seed, target=target or made.target)
+    return replace(made.on_target(target) if target else made, seed=seed)

@@ -88,9 +88,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is tuple:
         every = parts[:1] * len(value) if isinstance(value, tuple) and ... in parts else parts
         return (
-            isinstance(value, tuple)
-            and len(value) == len(every)
-            and all(map(_fits, value, every))
+            isinstance(value, tuple) and len(value) == len(every) and all(map(_fits, value, every))
         )
     return type(value) is hint or (hint is float and type(value) is int)
 
