@@ -99,7 +99,8 @@ def competed(folder: Path) -> Material:
     lines(supernet / "gates.jsonl", rows)  # as the method that was last leaves them
     methods = (["a"], ["c", "b"])
     trials = [
-        replace(t, details={"methods": names}) for t, names in zip(found.trials, methods, strict=True)
+        replace(t, details={"methods": names})
+        for t, names in zip(found.trials, methods, strict=True)
     ]
     return replace(found, trials=trials)
 

@@ -128,16 +128,7 @@ def finished(
     number: int, proposal: Proposal, values: Mapping[str, float], state: Any = "done"
 ) -> Trial:
     """The trial that became of a proposal."""
-    return Trial(
-        number,
-        proposal.decisions,
-        state=state,
-        values=values,
-        parents=proposal.parents,
-        rung=proposal.rung,
-        continues=proposal.continues,
-        note=proposal.note,
-    )
+    return Trial.of(number, proposal, state=state, values=values)
 
 
 def run(
