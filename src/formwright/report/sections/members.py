@@ -5,9 +5,9 @@ from math import isfinite, nan
 from typing import NamedTuple
 
 from formwright.arch import Architecture
-from formwright.arch.draw import outline
-from formwright.arch.draw.canvas import paint
-from formwright.arch.draw.outline import KINDS
+from formwright.draw import outline
+from formwright.draw.canvas import paint
+from formwright.draw.outline import KINDS
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
 from formwright.report.section import Section

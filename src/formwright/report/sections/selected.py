@@ -5,7 +5,7 @@ from math import isfinite, nan
 from typing import NamedTuple
 
 from formwright.arch import Architecture
-from formwright.arch.draw import draw_svg
+from formwright.draw import draw_svg
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import Section
