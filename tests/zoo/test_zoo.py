@@ -29,7 +29,7 @@ from formwright.arch import (
 from formwright.arch.style import WIKITEXT_FRAME
 from formwright.arch.writer import letter_of
 from formwright.cost import Counts, count
-from formwright.errors import SpecError, UnknownName
+from formwright.errors import InputError, UnknownName
 from formwright.zoo import autodistil, evolved, lite, nas_bert, transformer_xl
 from formwright.zoo.registry import Entry, published
 
@@ -155,7 +155,7 @@ def test_an_unknown_name_suggests_the_closest_one() -> None:
 def test_a_name_cannot_be_taken_twice() -> None:
     zoo.names()  # all families are loaded
     register = published("par-base", system="PAR", paper=transformer_xl.PAR)
-    with pytest.raises(SpecError, match="already has an entry called 'par-base'"):
+    with pytest.raises(InputError, match="zoo entry 'par-base' is already registered"):
         register(lambda: built("par-base"))
 
 

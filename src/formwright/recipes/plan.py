@@ -14,7 +14,7 @@ from formwright.arch import Architecture, parse
 from formwright.arch.architecture import Decoder, Encoder
 from formwright.cost import Target, read_target
 from formwright.errors import FormatError, InputError
-from formwright.estimate import Counted, Estimator, Measured, Proxies, Together, Training, proxies
+from formwright.estimate import Counted, Estimator, Measured, Together, Training, estimators
 from formwright.estimate.training import known_task
 from formwright.space import Limit, TreeSpace, named_space
 from formwright.space.files import read_space
@@ -39,7 +39,7 @@ class Plan:
     baseline: str = ""  # layers of the hand-designed rival; the usual ones when empty
     strategy: str = ""  # the best for the estimator when empty
     options: Mapping[str, Any] = field(default_factory=dict)  # of the strategy
-    estimator: str = "train"  # or the name of a proxy
+    estimator: str = "train"  # or a name of ``estimators``
     minimise: tuple[str, ...] = ()
     maximise: tuple[str, ...] = ()
     order: tuple[str, ...] = ()  # of what is made small or large; quality first when not given
@@ -71,10 +71,10 @@ class Plan:
                 f"trials={self.trials} and seconds={self.seconds} leave nothing to do; give at "
                 "least one trial, or a time above 0."
             )
-        if self.estimator != "train" and self.estimator not in proxies():
+        if self.estimator != "train" and self.estimator not in estimators:
             raise InputError(
                 f"No estimator is called {self.estimator!r}; use train or one of "
-                f"{', '.join(proxies())}."
+                f"{', '.join(sorted(estimators))}."
             )
         if self.cost not in _COSTS:
             raise InputError(
@@ -210,7 +210,7 @@ class Plan:
         if self.trains:
             parts.append(Training(self.task, self.train_config(), self.eta, self.top + 1))
         else:
-            parts.append(Proxies((self.estimator,), self.task))
+            parts.append(estimators.get(self.estimator)(self.task))
         return Together(*parts)
 
 
