@@ -13,10 +13,11 @@ from typing import Any
 
 from formwright.arch import notation
 from formwright.errors import FormatError, InputError, StorageError
+from formwright.locks import Lock, holder
 from formwright.space import Space, TreeSpace
 from formwright.strategy.blackbox import Strategy, make_strategy
 from formwright.study import database
-from formwright.study.folder import Lock, check_disk, holder, record_path, trial_folder
+from formwright.study.folder import check_disk, record_path, trial_folder
 from formwright.study.front import eligible, front
 from formwright.study.job import discreet
 from formwright.study.rows import dumped
