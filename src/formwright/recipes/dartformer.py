@@ -55,8 +55,8 @@ from formwright.recipes.dartformer_spaces import (
 )
 from formwright.recipes.masking import check_answers
 from formwright.recipes.oneshot import SUPERNET, Judge, OneShot, compared, verdict
-from formwright.recipes.statistics import spearman
 from formwright.space import Decisions, TreeSpace
+from formwright.statistics import spearman
 from formwright.study import Ending, Study
 from formwright.study.loop import OnEvent
 from formwright.study.outcome import Outcome

@@ -43,9 +43,9 @@ from formwright.recipes.conduct import (
     until_stopped,
 )
 from formwright.recipes.record import numbers_of, reopened
-from formwright.recipes.statistics import spearman
 from formwright.space import TreeSpace, named_space
 from formwright.space.lts import lts_space
+from formwright.statistics import spearman
 from formwright.study import Ending, Job, Rules, Study
 from formwright.study.loop import OnEvent
 from formwright.study.outcome import Baseline, Outcome, write_outcome

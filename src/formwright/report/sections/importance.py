@@ -18,7 +18,8 @@ from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
 from formwright.report.section import section
 from formwright.report.words import plural, readable
-from formwright.strategy.ridge import Features, Ridge
+from formwright.statistics import Ridge
+from formwright.strategy.features import Features
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 # n trials, c columns of the encoding, t objectives

@@ -25,9 +25,10 @@ import numpy as np
 
 from formwright.errors import InputError
 from formwright.space import Decisions, Looks, Space
+from formwright.statistics import Ridge
 from formwright.strategy.blackbox.base import Strategy, strategy
+from formwright.strategy.features import Features, LogScale
 from formwright.strategy.pareto import Array, expected_gains, order_by_rank
-from formwright.strategy.ridge import Features, LogScale, Ridge
 from formwright.trial import Key, Objective, Proposal, Trial, key_of
 
 _PARENTS = 20  # fewer lose the breadth of the front, more dilute it
