@@ -39,7 +39,7 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import dartformer
 from formwright.recipes.dartformer_spaces import Encoders, all_heads
-from formwright.recipes.statistics import spearman
+from formwright.statistics import spearman
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
 

@@ -36,11 +36,11 @@ from formwright.arch import (
     parse,
     to_json,
 )
-from formwright.arch.draw import draw_text
 from formwright.arch.graph import genes
 from formwright.arch.graph.cell import attends_to_source, ends_of, has_residual_path, simplest
 from formwright.arch.graph.genes import Vocabulary
 from formwright.cost import count
+from formwright.draw import draw_text
 from formwright.errors import FormatError, NotationError, ShapeError
 from formwright.testing.cells import random_cell_architecture
 

@@ -19,10 +19,10 @@ from tests.helpers import says_the_same_at_once
 from formwright.arch import notation, parse
 from formwright.arch.attention import Attention
 from formwright.arch.counting import count
-from formwright.arch.draw import outline
 from formwright.arch.layer import LayerNorm, Residual
 from formwright.arch.mechanism import Synthesizer
 from formwright.arch.style import WIKITEXT_FRAME, Style, style, transformer_xl_base
+from formwright.draw import outline
 from formwright.errors import InputError
 from formwright.ops.past import Past
 from formwright.recipes import par

@@ -19,7 +19,7 @@ from formwright.recipes import lts
 from formwright.recipes.conduct import begin, conduct, plan_of
 from formwright.recipes.headline import champion
 from formwright.recipes.plan import Plan
-from formwright.recipes.statistics import spearman
+from formwright.statistics import spearman
 from formwright.study import Rules, Study
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.trial import Objective, Trial

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from formwright.errors import StorageError
+from formwright.locks import Lock
 from formwright.recipes.life import conduct, recipe_of
 from formwright.study import Study, migrate
-from formwright.study.folder import Lock
 from formwright.study.schema import FORMAT_VERSION
 
 # Architecture and rung of the trials with which the program that wrote the record went on.

@@ -35,9 +35,9 @@ from formwright.estimate.training import known_task
 from formwright.recipes.life import Session
 from formwright.recipes.oneshot import SUPERNET, OneShot
 from formwright.recipes.recipe import published_recipe
-from formwright.recipes.statistics import spearman
 from formwright.space import TreeSpace
 from formwright.space.dartformer import TINY, Encoders, PaperTask, Variant, all_heads
+from formwright.statistics import spearman
 from formwright.strategy.gradient.masking import check_answers
 from formwright.strategy.gradient.pruning import (
     Rule,

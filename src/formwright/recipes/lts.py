@@ -33,9 +33,9 @@ from formwright.estimate.training import known_task
 from formwright.recipes.finals import train_finals
 from formwright.recipes.life import Session
 from formwright.recipes.recipe import Phase, Recipe, published_recipe
-from formwright.recipes.statistics import spearman
 from formwright.space import Space, named_space
 from formwright.space.lts import lts_space
+from formwright.statistics import spearman
 from formwright.study.outcome import Baseline, Outcome
 from formwright.train import TrainConfig
 from formwright.trial import Objective, Trial

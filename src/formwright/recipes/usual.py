@@ -21,7 +21,7 @@ from formwright.arch.architecture import Decoder, Encoder
 from formwright.arch.counting import count
 from formwright.cost import Meter, Target
 from formwright.errors import FormatError, InputError
-from formwright.estimate import Counted, Estimator, Measured, Proxies, Together, Training, proxies
+from formwright.estimate import Counted, Estimator, Measured, Together, Training, estimators
 from formwright.estimate.training import known_task
 from formwright.recipes.headline import conclude, is_cost
 from formwright.recipes.life import Session
@@ -51,7 +51,7 @@ class UsualSearch(Recipe):
     baseline: str = ""  # layers of the hand-designed rival; the usual ones when empty
     strategy: str = ""  # the best for estimator and space when empty
     options: Mapping[str, Any] = field(default_factory=dict)  # of the strategy
-    estimator: str = "train"  # or the name of a proxy
+    estimator: str = "train"  # or a name of ``estimators``
     minimise: tuple[str, ...] = ()
     maximise: tuple[str, ...] = ()
     order: tuple[str, ...] = ()  # of what is made small or large; quality first when not given
@@ -90,10 +90,10 @@ class UsualSearch(Recipe):
                 f"trials={self.trials} and seconds={self.seconds} leave nothing to do; give at "
                 "least one trial, or a time above 0."
             )
-        if self.estimator != "train" and self.estimator not in proxies():
+        if self.estimator != "train" and self.estimator not in estimators:
             raise InputError(
                 f"No estimator is called {self.estimator!r}; use train or one of "
-                f"{', '.join(proxies())}."
+                f"{', '.join(sorted(estimators))}."
             )
         if self.cost not in _COSTS:
             raise InputError(
@@ -230,7 +230,7 @@ class UsualSearch(Recipe):
         if self.trains:
             parts.append(Training(self.task, self.training, self.top))
         else:
-            parts.append(Proxies((self.estimator,), self.task))
+            parts.append(estimators.get(self.estimator)(self.task))
         return Together(*parts)
 
     # --- what is refused ----------------------------------------------------------------

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from formwright.arch.architecture import Architecture
-from formwright.arch.draw.words import words
 from formwright.arch.layer import Layer, Residual
 from formwright.arch.site import Site
 from formwright.arch.writer import letter_of
+from formwright.draw.words import words
 from formwright.errors import FormwrightError
 from formwright.report.material import Material
 from formwright.space import TreeSpace

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from formwright.errors import StorageError
+from formwright.locks import Lock
 from formwright.study.database import connect, explain
-from formwright.study.folder import Lock, check_disk, record_path
+from formwright.study.folder import check_disk, record_path
 from formwright.study.rows import dumped
 from formwright.study.schema import FORMAT_VERSION, RULES
 from formwright.trial import (

@@ -19,6 +19,7 @@ from formwright.arch.style import Style, style
 from formwright.errors import InputError
 from formwright.model import Model
 from formwright.ops.past import Past
+from formwright.statistics import pearson, spearman
 from formwright.tasks import metrics
 from formwright.tasks.base import (
     IGNORED,
@@ -289,8 +290,8 @@ class Classification(ExampleTask):
         wanted = np.concatenate([batch.targets.numpy() for _, batch in pairs])
         if not self.labels:
             return {
-                "spearman": metrics.spearman(found, wanted),
-                "pearson": metrics.pearson(found, wanted),
+                "spearman": spearman(found, wanted),
+                "pearson": pearson(found, wanted),
                 "mse": float(np.mean((found - wanted) ** 2)),
             }
         classes = len(self.labels)

@@ -13,7 +13,6 @@ from typing import Any
 
 from formwright.errors import InputError
 
-SPECIALS = ("pad", "unknown", "begin", "end", "separate", "mask")
 _WORD = re.compile(r"<[^<>\s]+>|\w+(?:['\u2019]\w+)*|[^\w\s]")
 _PIECES = re.compile(r"\n|[^\s]+")  # a line's end counts as a word where text runs on
 _SEVERAL = 1000  # words that must remain before rare ones are given up

@@ -8,17 +8,14 @@ result.json    the result, written last
 .lock          held by the process that works here
 """
 
-import fcntl
 import json
-import os
-import socket
-import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from formwright.arch import Architecture, from_json, to_json
 from formwright.errors import InputError, StorageError
 from formwright.files import write_atomically
+from formwright.locks import Lock
 from formwright.train.config import TrainConfig
 
 
@@ -33,7 +30,7 @@ class RunFolder:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = self._locked()
+            self._lock = Lock(path)
         except OSError as error:
             raise StorageError(f"{path} cannot be used: {error.strerror}.") from None
         self._agree({"architecture": to_json(arch), "task": task, "config": config.to_data()})
@@ -63,22 +60,6 @@ class RunFolder:
         """The result of a run that has ended."""
         path = self.path / "result.json"
         return json.loads(path.read_text()) if path.exists() else None
-
-    def _locked(self) -> IO[str]:
-        file = open(self.path / ".lock", "a+", encoding="utf-8")  # noqa: SIM115  # held open
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            file.close()
-            raise StorageError(
-                f"{self.path} is in use by {holder}. Wait for it, or choose another folder."
-            ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}")
-        file.flush()
-        return file
 
     def _agree(self, asked: dict[str, Any]) -> None:
         path = self.path / "run.json"

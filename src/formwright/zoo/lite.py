@@ -69,26 +69,6 @@ def transformer_xl(
     return Architecture(Stack(tuple(layers)), backbone, frame=frame)
 
 
-def decoder_params_gpt2(width: int, heads: Sequence[int], inner: Sequence[int]) -> int:
-    """The closed form that LTS ranks GPT-2 models by."""
-    total = 2 * width
-    for head, size in zip(heads, inner, strict=True):
-        across = head * (width // head)
-        attention = 3 * width * across + 3 * across + across * width + width
-        total += attention + 2 * width * size + size + width + 4 * width
-    return total
-
-
-def decoder_params_transformer_xl(width: int, heads: Sequence[int], inner: Sequence[int]) -> int:
-    """The closed form that LTS ranks Transformer-XL models by."""
-    total = 0
-    for head, size in zip(heads, inner, strict=True):
-        across = head * (width // head)
-        attention = 5 * width * across + 2 * across
-        total += attention + 2 * width * size + size + width + 4 * width
-    return total
-
-
 def _frame(vocab: int, length: int) -> Frame:
     return Frame(vocab=vocab, length=length, head=LanguageModel())
 

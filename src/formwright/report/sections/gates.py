@@ -17,7 +17,7 @@ from formwright.report.chart import (
 )
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.supernet import Group, Look, Method, Trace, methods_of
 from formwright.report.words import figure, plural
 
@@ -147,6 +147,7 @@ def _steps(steps: Sequence[float]) -> Scale:
     return Scale(low, high if high > low else low + 1)
 
 
+@section("gates", "How the gates moved")
 def gates_html(material: Material) -> Safe | None:
     """The section: a panel for each method, with a title where methods have names."""
     parts: list[Safe | None] = []
@@ -225,6 +226,3 @@ def _cost_table(info: CostInfo) -> Safe:
         for name, most, end in rows
     ]
     return tag("div", tag("table", head, tag("tbody", body), class_="figures"), class_="scroll")
-
-
-SECTION = Section("gates", "How the gates moved", gates_html)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from formwright.arch import diff
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import figure, plural, readable
 from formwright.space.space import changed_decisions
 from formwright.trial import Trial
@@ -54,6 +54,7 @@ def changes(material: Material, before: Trial, after: Trial) -> list[str]:
     return changed_decisions(before.decisions, after.decisions)
 
 
+@section("lineage", "Lineage of the best")
 def lineage_html(material: Material) -> Safe | None:
     """The section: the line of the trial that the headline speaks of."""
     best = material.chosen
@@ -87,6 +88,3 @@ def _generation(material: Material, step: Generation) -> Safe:
     crossed = "".join(f", crossed with trial {other}" for other in step.others)
     source = tag("p", f"from trial {step.parent.number}{crossed}:", class_="quiet")
     return tag("li", head, source, tag("ul", told, class_="changes"))
-
-
-SECTION = Section("lineage", "Lineage of the best", lineage_html)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from formwright.report.chart import Cells, Sheet, on_each_sheet
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.supernet import Stage, Trace, trace_of
 from formwright.report.words import figure, plural
 
@@ -128,6 +128,7 @@ def _left(info: PruningInfo) -> str:
     )
 
 
+@section("pruning", "What was pruned when")
 def pruning_html(material: Material) -> Safe | None:
     """The section."""
     trace = trace_of(material)
@@ -146,6 +147,3 @@ def pruning_html(material: Material) -> Safe | None:
     if lines:
         parts.append(tag("details", tag("summary", "Stage by stage"), tag("ol", lines)))
     return joined(parts)
-
-
-SECTION = Section("pruning", "What was pruned when", pruning_html)
