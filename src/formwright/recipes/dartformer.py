@@ -32,8 +32,8 @@ from typing import Any, Self
 from formwright.arch import Architecture, Encoder, Match
 from formwright.errors import InputError, Stopped
 from formwright.estimate.training import known_task
-from formwright.recipes.life import Session
-from formwright.recipes.oneshot import SUPERNET, OneShot
+from formwright.recipes.life import SUPERNET, Session
+from formwright.recipes.oneshot import OneShot
 from formwright.recipes.recipe import published_recipe
 from formwright.space import TreeSpace
 from formwright.space.dartformer import TINY, Encoders, PaperTask, Variant, all_heads
@@ -41,14 +41,13 @@ from formwright.statistics import spearman
 from formwright.strategy.gradient.masking import check_answers
 from formwright.strategy.gradient.pruning import (
     Rule,
-    Stage,
     SupernetTrainer,
-    read_stages,
     run_stages,
 )
 from formwright.study.outcome import Outcome
 from formwright.tasks import Task
 from formwright.tasks.listops import ListOps
+from formwright.trace import Stage, Trace
 from formwright.train import TrainConfig
 from formwright.trial import CONTROL, FOUND, SEED, Proposal
 from formwright.zoo.dartformer import NORM
@@ -182,7 +181,7 @@ class Dartformer(OneShot):
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What was found, then the homogeneous models, then random mixes."""
-        stages = read_stages(session.folder / SUPERNET)
+        stages = Trace(session.folder / SUPERNET).stages()
         found = self.encoders.left(self.variant, stages[-1].alive)
         words = f"found: {self.encoders.described(self.variant, found)}"
         rows = [Proposal(decisions=found, origin=FOUND, note=words)]
@@ -198,7 +197,7 @@ class Dartformer(OneShot):
 
     def compared(self, session: Session) -> Outcome:
         """Say how far the choice can be trusted, and how well the scores ranked the models."""
-        outcome, stages = super().compared(session), read_stages(session.folder / SUPERNET)
+        outcome, stages = super().compared(session), Trace(session.folder / SUPERNET).stages()
         doubts = sum(not stage.certain for stage in stages)
         looks = len(stages) - 1
         left = self.encoders.left(self.variant, stages[-1].alive)

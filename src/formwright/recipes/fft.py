@@ -27,7 +27,7 @@ step of the search about as fast as one of plain training. Random networks of th
 time are trained beside what was found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -138,7 +138,7 @@ class Fft(Priced):
         """Shares of the time of the whole, at each length."""
         for length in self.profiled:
             session.kept(f"profile-{length}", partial(self.shares, session, length))
-        session.kept("prices", partial(self.costs, session))
+        session.priced(self.costs(session))
 
     @property
     def profiled(self) -> tuple[int, ...]:
@@ -164,7 +164,7 @@ class Fft(Priced):
         rows = [session.recall(f"profile-{length}") for length in self.profiled]
         return {name: max(row[name] for row in rows) for name in rows[0]}
 
-    def costs(self, session: Session) -> Mapping[str, list[float]]:
+    def costs(self, session: Session) -> dict[str, list[float]]:
         return prices(self.cut, self.times(session))
 
     def predicted(self, session: Session, decisions: Decisions) -> float:

@@ -33,8 +33,8 @@ from formwright.cost import Meter, Target
 from formwright.cost.table import Table, measured_entries, pieces_of
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
-from formwright.recipes.life import Session
-from formwright.recipes.oneshot import SUPERNET, OneShot
+from formwright.recipes.life import SUPERNET, Session
+from formwright.recipes.oneshot import OneShot
 from formwright.recipes.recipe import published_recipe
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space
@@ -151,7 +151,7 @@ class Par(OneShot):
             return option_prices(supernet, self.price_of_layer(supernet.space))
 
         found: dict[str, list[float]] = session.kept("prices", measured)
-        return found
+        return session.priced(found)
 
     def price_of_layer(self, space: TreeSpace) -> Callable[[Layer, Site], float]:
         """Time by a table measured on the target; FLOPs where there is no target."""

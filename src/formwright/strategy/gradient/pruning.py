@@ -4,26 +4,15 @@ Paper: DARTFormer, Brown et al. 2022, https://arxiv.org/abs/2210.00641, algorith
 three do between two trainings is the same: score the live blocks of one decision by masking each,
 then keep the best few at once, or drop the worst one and go on.
 
-``stages.jsonl`` in the folder of the search has one line per stage:
-
-    stage     its number; the last line stands for what is left, and has no scores
-    alive     decision to the options that were live when the stage was scored
-    scores    decision to {option: what is lost without it}; only of the decision looked at
-    words     what was seen and done, for people
-    errors    as scores: the standard error of each
-    accuracy  with all live blocks on
-    step      training steps before it
-    dropped   [decision, options] that end with this stage
-    certain   whether what was kept leads what was dropped by more than noise
+Each stage is a line of the folder's trace: see ``formwright.trace``.
 
 The training is one run of ``search_supernet`` that pauses where a stage is scored; which blocks are
 live at a step follows from the lines alone, so that a search killed anywhere goes on as if it had
 not been.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -31,7 +20,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from formwright.files import write_atomically
 from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.masking import Rightness, Scores, check_answers, rightness
 from formwright.strategy.gradient.search import search_supernet
@@ -39,12 +27,11 @@ from formwright.strategy.gradient.stepping import SupernetSearch
 from formwright.strategy.gradient.uniform import UniformPolicy
 from formwright.supernet import Gates, Supernet
 from formwright.tasks.base import Task
+from formwright.trace import Alive, Stage, Trace
 from formwright.train import TrainConfig
 from formwright.train.checkpoint import read_latest
 
-STAGES = "stages.jsonl"
 _KEPT = 2**29  # bytes of blocks' answers that may be kept while blocks are masked
-Alive = Mapping[str, tuple[int, ...]]  # decision to its live options
 Mask = tuple[str, int] | None  # a decision and the option that is left out; None leaves none out
 Say = Callable[[str], None]
 Stop = Callable[[], bool]
@@ -76,40 +63,6 @@ class Rule:
     def kept(self, ranked: Sequence[int]) -> int:
         """How many of the ranked options stay."""
         return self.keep if self.at_once else len(ranked) - 1
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One line of the record."""
-
-    stage: int
-    alive: Alive
-    scores: Mapping[str, Mapping[int, float]]
-    words: str
-    errors: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    accuracy: float | None = None
-    step: int = 0
-    dropped: tuple[str, tuple[int, ...]] | None = None
-    certain: bool = True
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> "Stage":
-        """The inverse of ``asdict`` after a way through JSON."""
-        for key in ("scores", "errors"):
-            data[key] = {n: {int(o): v for o, v in row.items()} for n, row in data[key].items()}
-        data["alive"] = {name: tuple(options) for name, options in data["alive"].items()}
-        if data["dropped"] is not None:
-            name, options = data["dropped"]
-            data["dropped"] = (name, tuple(options))
-        return cls(**data)
-
-    def left(self) -> dict[str, tuple[int, ...]]:
-        """What is live after it."""
-        found = dict(self.alive)
-        if self.dropped is not None:
-            name, gone = self.dropped
-            found[name] = tuple(option for option in found[name] if option not in gone)
-        return found
 
 
 class Trainer(Protocol):
@@ -144,7 +97,8 @@ def run_stages(
         seed: Decides between blocks of equal score.
         say: Told what each stage came to.
     """
-    stages = read_stages(folder)
+    trace = Trace(folder)
+    stages = trace.stages()
     if ended(stages):
         return stages
     alive: Alive = {name: tuple(range(len(row))) for name, row in words.items()}
@@ -156,25 +110,16 @@ def run_stages(
             return None
         now = Stage(len(stages), alive, {}, "", step=trainer.step(len(stages)))
         stages.append(_decided(rule, words[name], scores, now, name, seed=seed))
-        _write(folder, stages)
+        trace.add_stage(stages[-1])
         say(stages[-1].words)
         alive = stages[-1].left()
     rows = {name: listed(words[name], kept) for name, kept in alive.items()}
     left = "; ".join(f"{name}: {row}" if len(rows) > 1 else row for name, row in rows.items())
     step = stages[-1].step if stages else 0
     stages.append(Stage(len(stages), alive, {}, f"left: {left}", step=step))
-    _write(folder, stages)
+    trace.add_stage(stages[-1])
     say(stages[-1].words)
     return stages
-
-
-def read_stages(folder: Path) -> list[Stage]:
-    """The stages on record; none where there is no record."""
-    path = folder / STAGES
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Stage.from_data(json.loads(line)) for line in lines]
 
 
 def ended(stages: Sequence[Stage]) -> bool:
@@ -188,12 +133,6 @@ def listed(names: Sequence[str], options: Sequence[int]) -> str:
     for option in options:
         found[names[option]] = found.get(names[option], 0) + 1
     return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in found.items())
-
-
-def _write(folder: Path, stages: Sequence[Stage]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(asdict(stage)) + "\n" for stage in stages)
-    write_atomically(folder / STAGES, text.encode())
 
 
 def _scored(trainer: Trainer, stages: list[Stage], alive: Alive, name: str) -> Scores | None:
