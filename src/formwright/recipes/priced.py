@@ -94,6 +94,17 @@ class Method:
         )
 
 
+_PRICES = (0.2, 0.8, 3.2)
+DO = Method(kind="do", prices=_PRICES, refine=2, choices=SearchConfig(joint=True, pause=7, lr=0.05))
+SDO = Method(
+    kind="sdo",
+    prices=_PRICES,
+    refine=2,
+    choices=SearchConfig(joint=True, share=True, lr=0.05),
+    samples=4,
+)
+
+
 @dataclass(frozen=True)
 class Finding:
     """What a search came to.

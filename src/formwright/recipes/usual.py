@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from formwright.arch import Architecture, parse
 from formwright.arch.architecture import Decoder, Encoder
@@ -34,7 +34,6 @@ from formwright.train import TrainConfig
 from formwright.trial import Objective
 
 CostKind = Literal["latency", "flops", "params", "memory"]
-_COSTS = ("latency", "flops", "params", "memory")
 _DRAWN = 150  # members, and as many changes, among which the smallest is looked for
 STAGED = ("staged", "asha", "halving")  # strategies that continue trials on rungs
 
@@ -95,7 +94,7 @@ class UsualSearch(Recipe):
                 f"No estimator is called {self.estimator!r}; use train or one of "
                 f"{', '.join(sorted(estimators))}."
             )
-        if self.cost not in _COSTS:
+        if self.cost not in get_args(CostKind):
             raise InputError(
                 f"cost={self.cost!r} is unknown; use latency, flops, params or memory."
             )

@@ -68,6 +68,9 @@ class Rule:
 class Trainer(Protocol):
     """Who trains the blocks and looks at their answers."""
 
+    def plan(self, looks: int) -> int:
+        """Be ready for so many stages; how many steps that takes."""
+
     def advance(self, stages: Sequence[Stage]) -> bool:
         """Train up to the next stage; False when asked to stop."""
 
@@ -102,6 +105,11 @@ def run_stages(
     if ended(stages):
         return stages
     alive: Alive = {name: tuple(range(len(row))) for name, row in words.items()}
+    steps = trainer.plan(rule.looks(alive))
+    say(
+        f"training a supernet of {sum(map(len, words.values()))} blocks for {steps:,} steps; a "
+        "block is worth the accuracy, in points, that is lost without it"
+    )
     if stages:
         alive = stages[-1].left()
     while (name := rule.looks_at(alive)) is not None:
@@ -241,12 +249,12 @@ class SupernetTrainer:
         task: Data, loss and answers.
         train: Numbers of the training, ``steps`` those before the first stage.
         after: Steps between two stages.
-        looks: Stages that are scored.
         folder: Where the training is kept.
         subset: Blocks of each decision that a batch runs through, drawn anew for each.
         renormalise: Whether the others share what a masked block had.
+        stop: Asked after each step and each validation batch.
 
-    ``stop`` is asked after each step and each validation batch, ``on_event`` told what happens.
+    ``on_event`` is told what happens.
     """
 
     def __init__(
@@ -256,19 +264,22 @@ class SupernetTrainer:
         train: TrainConfig,
         *,
         after: int,
-        looks: int,
         folder: Path,
         subset: int | None = None,
         renormalise: bool = True,
+        stop: Stop = lambda: False,
     ) -> None:
         assert train.steps is not None
         check_answers(task)
         self.supernet, self.task, self.folder = supernet, task, folder
-        self.first, self.after = train.steps, after
-        self.train = train.replace(steps=train.steps + after * (looks - 1))
-        self.subset, self.renormalise = subset, renormalise
-        self.stop: Stop = lambda: False
+        self.first, self.after, self.train = train.steps, after, train
+        self.subset, self.renormalise, self.stop = subset, renormalise, stop
         self.on_event: Callable[[dict[str, Any]], None] = lambda event: None
+
+    def plan(self, looks: int) -> int:
+        """Be ready for so many stages; how many steps that takes."""
+        self.train = self.train.replace(steps=self.step(looks - 1))
+        return self.step(looks - 1)
 
     def step(self, stage: int) -> int:
         """Training steps before a stage is scored."""
