@@ -585,15 +585,15 @@ def test_a_price_that_costs_too_much_is_said_and_lower_ones_are_tried(tmp_path: 
 
 def breaking_above(price: float, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Supernets break in the midst of a search at a higher price; which prices took a step."""
-    learn, searched = SupernetSearch._learn, []
+    learn, searched = SupernetSearch.learn, []
 
-    def broken(search: SupernetSearch, *args: Any) -> float:
+    def broken(search: SupernetSearch, *args: Any) -> None:
         searched.append(search.policy.price)
         if search.policy.price > price and search.number >= 4:
             next(search.supernet.parameters()).data.fill_(float("nan"))
-        return learn(search, *args)
+        learn(search, *args)
 
-    monkeypatch.setattr(SupernetSearch, "_learn", broken)
+    monkeypatch.setattr(SupernetSearch, "learn", broken)
     return searched
 
 
@@ -633,14 +633,14 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
 def test_a_method_that_diverges_leaves_the_other_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learn = SupernetSearch._learn
+    learn = SupernetSearch.learn
 
-    def broken(search: SupernetSearch, *args: Any) -> float:
+    def broken(search: SupernetSearch, *args: Any) -> None:
         if isinstance(search.policy, RealPolicy):
             next(search.supernet.parameters()).data.fill_(float("nan"))
-        return learn(search, *args)
+        learn(search, *args)
 
-    monkeypatch.setattr(SupernetSearch, "_learn", broken)
+    monkeypatch.setattr(SupernetSearch, "learn", broken)
     made = tiny("fft-mini")
     made = replace(made, methods=tuple(replace(m, refine=0) for m in made.methods))
     said: list[str] = []

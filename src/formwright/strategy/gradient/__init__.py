@@ -1,6 +1,5 @@
 """Search while a supernet trains: who holds the gates, and the loop that moves them."""
 
-from formwright.strategy.gradient.base import GradientStrategy
 from formwright.strategy.gradient.bernoulli import BernoulliPolicy
 from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.gumbel import GumbelPolicy, Temperature
@@ -15,7 +14,6 @@ __all__ = [
     "BernoulliPolicy",
     "Diverged",
     "GatePolicy",
-    "GradientStrategy",
     "GumbelPolicy",
     "RealPolicy",
     "SearchConfig",

@@ -70,6 +70,13 @@ class GatePolicy(nn.Module):
 
     # --- what it may change -------------------------------------------------------------
 
+    def draws(self, step: int, rng: torch.Generator) -> list[Gates]:
+        """The gates of every pass by which a batch teaches the weights alone, where one is a draw.
+
+        The weights get the mean of the gradients; memory of a text goes on from the first.
+        """
+        return [self.gates(step, rng)]
+
     def learn(self, losses: Sequence[Tensor], gates: Sequence[Gates]) -> None:
         """Gradients from the losses under some gates; by default through the gates."""
         loss = torch.stack(list(losses)).mean()
