@@ -29,8 +29,6 @@ class RunFolder:
     together one leads; the others only read.
     """
 
-    logs: tuple[str, ...] = ("log.jsonl",)  # files with lines that belong to steps
-
     def __init__(
         self, path: Path, arch: Architecture, task: str, config: TrainConfig, *, leads: bool = True
     ) -> None:
@@ -52,16 +50,16 @@ class RunFolder:
 
     def trim_logs(self, step: int) -> None:
         """Forget lines after ``step``: a resumed run writes them again."""
-        for path in (self.path / name for name in self.logs):
-            if self.leads and path.exists():
-                lines = path.read_text(encoding="utf-8").splitlines()
-                _write(path, "".join(f"{line}\n" for line in lines if _step_of(line) <= step))
+        path = self.path / "log.jsonl"
+        if self.leads and path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            _write(path, "".join(f"{line}\n" for line in lines if _step_of(line) <= step))
 
-    def log(self, *lines: dict[str, Any], name: str = "log.jsonl") -> None:
-        """Add lines to a log."""
+    def log(self, line: dict[str, Any]) -> None:
+        """Add a line to the log."""
         if self.leads:
-            with open(self.path / name, "a", encoding="utf-8") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
+            with open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint."""

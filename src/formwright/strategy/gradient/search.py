@@ -3,7 +3,7 @@
 run.json      task and training numbers, with the member that an untrained policy derives
 search.json   space, policy and search numbers: what the same command must agree with
 log.jsonl     one line per look: step, losses, seconds
-gates.jsonl   step, name, values: how much of each option was on, over time
+trace.jsonl   what is searched, and how much of each option was on over time: see ``trace``
 checkpoint-*/ see ``train.checkpoint``
 result.json   what was found, written last; not by a search that diverged
 """
@@ -16,11 +16,12 @@ from typing import Any, Literal
 from formwright.arch import Architecture
 from formwright.arch.codec import to_data
 from formwright.errors import InputError
-from formwright.space.part import Decisions
+from formwright.space import Decisions, space_data
 from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.policy import GatePolicy
 from formwright.strategy.gradient.stepping import SupernetSearch
 from formwright.supernet import Supernet
+from formwright.trace import Trace
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.engine import Loss
@@ -189,10 +190,8 @@ class _Loop(Loop):
         self.say({"kind": "step", "step": step, **self.losses, "seconds": self.seconds()})
         shares = self.search.policy.probabilities()
         self.on_event({"kind": "gates", "step": step, "values": shares})
-        if self.folder is not None:
-            rounded = {name: [round(v, 6) for v in values] for name, values in shares.items()}
-            lines = ({"step": step, "name": n, "values": v} for n, v in rounded.items())
-            self.folder.log(*lines, name="gates.jsonl")
+        if isinstance(self.folder, _Folder) and self.folder.leads:
+            self.folder.trace.add_gates(step, shares)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "unchanged": self.search.unchanged}
@@ -206,17 +205,23 @@ class _Loop(Loop):
 class _Folder(RunFolder):
     """The files of a search, beside those of any run."""
 
-    logs = ("log.jsonl", "gates.jsonl")
-
     def __init__(self, path: Path, search: SupernetSearch) -> None:
         engine, policy = search.engine, search.policy
         leads = engine.world.leads
         super().__init__(path, search.derive(), engine.task.name, engine.config, leads=leads)
         asked = {
-            "space": search.supernet.space.to_data(),
+            "space": space_data(search.supernet.space),
             "policy": type(policy).__name__,
             "price": policy.price,
             "search": search.config.to_data(),
         }
+        self.trace = Trace(path)
         if leads:
             self.agree("search.json", asked)
+            if self.trace.last("space") is None:
+                self.trace.add("space", space=space_data(search.supernet.space))
+
+    def trim_logs(self, step: int) -> None:
+        super().trim_logs(step)
+        if self.leads:
+            self.trace.trim(step)
