@@ -120,8 +120,8 @@ class Trace:
     def trim(self, step: int) -> None:
         """Forget gates seen after a step: a resumed search sees them again."""
         if self.path.exists():
-            lines = [x for x in self.lines() if x["kind"] != "gates" or x.get("step", 0) <= step]
-            written = "".join(json.dumps(line) + "\n" for line in lines)
+            kept = (line for line in self.lines() if not _after(line, step))
+            written = "".join(json.dumps(line) + "\n" for line in kept)
             write_atomically(self.path, written.encode())
 
     # --- reading ------------------------------------------------------------------------
@@ -181,6 +181,11 @@ def _line(written: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):  # cut off, or not ours
         return None
     return found if isinstance(found, dict) and isinstance(found.get("kind"), str) else None
+
+
+def _after(line: Mapping[str, Any], step: int) -> bool:
+    seen = line.get("step")
+    return line["kind"] == "gates" and (not isinstance(seen, int) or seen > step)
 
 
 def _tried(read: Callable[[dict[str, Any]], Stage], line: dict[str, Any]) -> Stage | None:

@@ -129,11 +129,11 @@ def place_of(name: str) -> str:
 
 def _methods(study: Path) -> Iterator[Method]:
     top = Trace(study / FOLDER)
-    settled = {line.get("method"): line for line in top.lines("found")}
-    for name, line in sorted(settled.items(), key=lambda pair: str(pair[0])):
+    named = [line for line in top.lines("found") if isinstance(line.get("method"), str)]
+    for name, line in sorted({line["method"]: line for line in named}.items()):
         place, price = line.get("folder"), line.get("price", "")
         folder = _inside(study / FOLDER, study / place) if isinstance(place, str) else None
-        if isinstance(name, str) and folder is not None:
+        if folder is not None:
             seen = _read(folder)
             trace = replace(seen, prices=seen.prices or top.prices())
             yield Method(trace, name, float(price) if is_number(price) else None)
