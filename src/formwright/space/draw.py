@@ -7,6 +7,7 @@ from typing import Any
 from formwright.arch.layer import Residual
 from formwright.arch.node import Node
 from formwright.arch.writer import write
+from formwright.space.choice import Choice, Derived, Repeat, raw_fields
 from formwright.space.choosing import Choosing, Copies, May, Number, One, Some
 from formwright.space.tree import TreeSpace
 
@@ -26,7 +27,11 @@ def draw_space(space: TreeSpace) -> str:
 def meaning(choice: Choosing) -> str:
     """What a decision may be, in words."""
     if isinstance(choice, Copies):
-        return f"{choice.values[0]} to {choice.values[-1]}"
+        assert isinstance(choice.choice, Repeat)
+        which = choice.choice.which
+        words = f"{choice.values[0]} to {choice.values[-1]}"
+        how = {"first": "", "spread": ", spread evenly"}
+        return words + (how[which] if isinstance(which, str) else ", by a table of copies")
     if isinstance(choice, Number):
         declared = choice.choice
         words = f"{_plain(choice.values[0])} to {_plain(choice.values[-1])}"
@@ -70,6 +75,33 @@ def _rows(space: TreeSpace) -> Iterator[tuple[str, str]]:
         last = _NUMBERED.fullmatch(names[-1])
         shown = names[0] if len(names) == 1 else f"{names[0]}..{last[2] if last else stem}"
         yield shown, words
+    yield from dict.fromkeys(_derived(space.declared))
+
+
+def _derived(value: Any) -> Iterator[tuple[str, str]]:
+    """Fields whose number follows from decisions, and how."""
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _derived(item)
+    elif isinstance(value, Node):
+        for key, item in raw_fields(value):
+            if isinstance(item, Derived):
+                yield key, _following(item)
+            yield from _derived(item)
+
+
+def _following(number: Derived) -> str:
+    """A derived number in words: ``ratio x width``, ``width / 64, rounded down``."""
+    of, ratio = (x.name if isinstance(x, Choice) else x for x in (number.of, number.ratio))
+    if isinstance(ratio, str):
+        words = f"{ratio} x {of}"
+    elif ratio >= 1:
+        words = f"{ratio:g} x {of}" if ratio > 1 else f"{of}"
+    else:
+        words = f"{of} / {1 / ratio:g}"
+    if number.rounding != "nearest":
+        words += f", rounded {number.rounding}"
+    return words if number.multiple == 1 else f"{words}, a multiple of {number.multiple}"
 
 
 def _plain(number: Any) -> str:
