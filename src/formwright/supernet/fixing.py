@@ -1,11 +1,10 @@
 """Taking some decisions of a space beforehand: what a supernet cannot hold open."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from formwright.arch.node import Node
 from formwright.errors import SpecError, UnknownName
-from formwright.space.choice import Choice, Maybe, OneOf, Span, raw_fields
+from formwright.space.choice import Choice, Derived, Maybe, OneOf, Span, choices_in, raw_fields
 from formwright.space.part import Decisions
 
 _SHOWN = 12  # values that an error message lists
@@ -14,7 +13,7 @@ _SHOWN = 12  # values that an error message lists
 def taken(declared: Any, decisions: Decisions) -> Any:
     """A declaration with some decisions taken; sizes that depend on them stay open."""
     choices: dict[str, Choice] = {}
-    for choice in _every_choice(declared):
+    for choice in choices_in(declared):
         choices.setdefault(choice.name, choice)
     for name, value in decisions.items():
         if name not in choices:
@@ -59,18 +58,6 @@ def _check(choice: Choice, value: Any, decisions: Decisions) -> None:
         )
 
 
-def _every_choice(value: Any) -> Iterator[Choice]:
-    """Every choice in a value, also those behind others."""
-    if isinstance(value, Choice):
-        yield value
-    if isinstance(value, Node):
-        for _, item in raw_fields(value):
-            yield from _every_choice(item)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _every_choice(item)
-
-
 def _unbound(value: Any, decisions: Decisions) -> Any:
     """Numbers bounded by a decision that was taken get the bound itself."""
     if isinstance(value, tuple):
@@ -92,8 +79,12 @@ def with_decision(value: Any, name: str, chosen: Any) -> Any:
         return chosen
     if isinstance(value, tuple):
         return tuple(with_decision(item, name, chosen) for item in value)
-    if isinstance(value, Node):
-        return type(value)(
-            **{key: with_decision(item, name, chosen) for key, item in raw_fields(value)}
-        )
-    return value
+    if not isinstance(value, Node):
+        return value
+    fields = {key: with_decision(item, name, chosen) for key, item in raw_fields(value)}
+    if isinstance(value, Derived):
+        of, ratio = (chosen if value.of == name else fields["of"]), fields["ratio"]
+        if type(of) in (int, float) and type(ratio) in (int, float):
+            return value.number(of, ratio)
+        fields["of"] = of
+    return type(value)(**fields)
