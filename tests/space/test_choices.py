@@ -8,10 +8,13 @@ import pytest
 
 from formwright.arch import Architecture, Attention, Decoder, FeedForward, Residual, Stack, to_json
 from formwright.arch.frame import Frame, LanguageModel
+from formwright.arch.style import style
 from formwright.errors import SpecError
 from formwright.space import Derived, OneOf, Repeat, SomeOf, Span, TreeSpace
 from formwright.space.choice import stack_of
 from formwright.space.draw import draw_space
+from formwright.zoo import get
+from formwright.zoo.autodistil import STUDENTS
 
 RATIO = OneOf("ratio", (2, 3, 4))
 WIDTH = OneOf("width", (4, 6, 8))
@@ -154,6 +157,37 @@ def test_the_published_map_of_layers() -> None:
     assert spread[10] == (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)
     assert spread[11] == tuple(range(11))
     assert spread[12] == tuple(range(12))
+
+
+def test_autodistil_published_members_of_its_spaces() -> None:
+    """Tiny, small and base, from the paper: layers, hidden size, ratio and heads of all layers."""
+    spaces = {
+        "tiny": ((4, 7), (128, 224, 32), (2.0, 2.5, 3.0, 3.5), (7, 8, 9, 10)),
+        "small": ((9, 12), (256, 352, 32), (2.5, 3.0, 3.5, 4.0), (7, 8, 9, 10)),
+        "base": ((9, 12), (544, 640, 32), (2.5, 3.0, 3.5, 4.0), (9, 10, 11, 12)),
+    }
+    where = {"agnostic": "small", "proxy-b": "base", "proxy-s": "small", "proxy-t": "tiny"}
+    frame = get("autodistil-agnostic").build().frame
+    for student, (shape, *_) in STUDENTS.items():
+        layers, hidden, ratios, heads = spaces[where[student]]
+        bert = style("bert")
+        branch: Any = bert.letters["s"]
+        attention = Attention(7, key=64).replace(heads=OneOf("heads", heads))
+        unit = (
+            branch.replace(inner=attention),
+            branch.replace(inner=feed(Derived("hidden", OneOf("ratio", ratios), rounding="down"))),
+        )
+        depth = Repeat("layers", unit, *layers, shared=("heads", "ratio"), which="spread")
+        backbone = bert.backbone.replace(width=Span("hidden", *hidden))
+        space = TreeSpace(Architecture(stack_of(depth), backbone, frame=frame))
+        assert space.size() == 256
+        found = space.decisions_of(get(f"autodistil-{student}").build())
+        assert found == {
+            "layers": shape.layers,
+            "hidden": shape.hidden,
+            "ratio": shape.ratio,
+            "heads": shape.heads,
+        }
 
 
 def test_decisions_belong_to_the_copies_that_are_kept() -> None:

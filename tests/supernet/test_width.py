@@ -21,6 +21,7 @@ from formwright.arch import (
     Embedding,
     Encoder,
     FeedForward,
+    LayerNorm,
     Learned,
     Linear,
     Parallel,
@@ -32,7 +33,6 @@ from formwright.arch import (
     primer_program,
 )
 from formwright.arch.counting import count
-from formwright.arch.site import Load
 from formwright.errors import InputError, SpecError
 from formwright.model import Model, build
 from formwright.ops import Past
@@ -204,6 +204,17 @@ def test_a_new_width_leaves_chance_and_state_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
     assert list(supernet.state_dict()) == before
     assert not any(p.is_meta for p in supernet.parameters())
+
+
+def test_a_narrow_member_drops_out_only_in_training() -> None:
+    supernet = Supernet(WIDE["gpt2"](), dropout=0.5)
+    inputs = inputs_for(supernet)
+    supernet.set_gates(Gates(sizes={"width": 8}))
+    assert not torch.equal(run(supernet, inputs), run(supernet, inputs))
+    supernet.eval()
+    assert torch.equal(run(supernet, inputs), run(supernet, inputs))
+    plain = supernet.extract({"depth": 1, "heads0": 2, "ratio0": 1, "width": 8})
+    assert torch.equal(run(plain, inputs), run(plain, inputs))
 
 
 def layer(supernet: Model, number: int = 0) -> Any:
@@ -446,12 +457,25 @@ def test_gates_of_several_depths_weigh_the_streams_of_their_copies() -> None:
 
 
 def test_prices_of_a_depth_are_those_of_its_copies() -> None:
-    options = tuple(Residual(FeedForward(size)) for size in (1, 2))
-    units = Repeat("depth", OneOf("kind", options), 1, 3, which=((2,), (0, 2), (0, 1, 2)))
+    unit = Residual(FeedForward(8)).replace(norm=OneOf("norm", (LayerNorm(), None)))
+    units = Repeat("depth", unit, 1, 3, which=((2,), (0, 2), (0, 1, 2)))
     supernet = Supernet(space(units, backbone=Decoder(16)))
-    prices = supernet.prices(lambda layer, site: float(layer.count(site, Load()).params))
-    each = prices["kind0"][0] + prices["kind0"][1]
-    assert prices["depth"] == [each, 2 * each, 3 * each]
+
+    def price(layer: Any, site: Any) -> float:
+        return 10.0 ** int(layer.norm.name[-1]) if isinstance(layer, Residual) else 0.0
+
+    assert supernet.prices(price)["depth"] == [100.0, 101.0, 111.0]
+
+
+def test_copies_beside_each_other_follow_the_map_too() -> None:
+    copies = Repeat("copies", FeedForward(2), 1, 3, which=((1,), (0, 2), (0, 1, 2)))
+    mix = Parallel((FeedForward(4),)).replace(branches=(FeedForward(4), copies))
+    supernet = shaken(Supernet(space(Residual(mix), backbone=Decoder(16))))
+    for number, kept in ((1, [1]), (2, [0, 2])):
+        plain = supernet.extract({"copies": number})
+        taken = [branch.up.weight for branch in layer(plain).inner.branches][1:]
+        every = [branch.up.weight for branch in layer(supernet).inner.branches][1:]
+        assert all(map(torch.equal, taken, [every[index] for index in kept]))
 
 
 # --- the order of slices ----------------------------------------------------------------------
