@@ -350,6 +350,10 @@ def test_fixing_the_width_settles_what_follows_from_it() -> None:
             "cell cannot be sliced: it lays streams side by side",
         ),
         (
+            wide(Cell((Block(Branch(0, GLU())),), unit=12), backbone=Decoder(1)),
+            "body.resize.map.weight is there in a small size but not in the largest",
+        ),
+        (
             wide(FeedForward(4), backbone=Decoder(1, Embedding(size=24))),
             "embedding.projections.0.weight is there in a small size but not in the largest",
         ),

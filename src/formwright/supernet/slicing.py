@@ -4,7 +4,7 @@ Both are built from their nodes at their places; the small one's tensors are the
 columns of the large one's. Where an axis is made of several factors, as that of queries is of heads
 and their channels, it is the first of each. A rule names the axes of an operator's tensors:
 
-    query="(heads key) stream"
+    {"query": "(heads key) stream", "out": "stream (heads value)"}
 
 One rule serves every size that may be open: those of the operator itself and the width of the
 stream around it. So a space decides what a narrower stream means for attention: a plain number of
@@ -127,7 +127,8 @@ class Slices:
     def __init__(self, large: nn.Module, small: nn.Module) -> None:
         places = _places(large)
         for path, (node, site) in _places(small).items():
-            if site.width != places[path][1].width and (why := _in_one_piece(node)):
+            same = path in places and places[path][1].width == site.width
+            if not same and (why := _in_one_piece(node)):
                 raise SpecError(f"{node.NAME} cannot be sliced: {why}. {_ADVICE}")
         whole = {found.name: found for found in owned(large)}
         self._cuts: list[tuple[str, Factors, Factors]] = []

@@ -56,7 +56,9 @@ class Supernet(Model):
         checkpoint: Compute options again in the backward pass in place of keeping their
             activations: less memory, about a third more time. Not with memory between calls.
 
-    Until gates are set, options share equally, all blocks are on, depth and sizes are largest.
+    The widest stream is held, and narrower ones are slices of it; see ``slicing`` for what that
+    means for the heads of attention. Until gates are set, options share equally, all blocks are
+    on, depth and sizes are largest.
     """
 
     def __init__(
