@@ -3,12 +3,22 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from formwright.errors import SpecError
-from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span, Value
-from formwright.space.part import Decisions, Part, Pick, Row, Table, joined, match_front
+from formwright.space.choice import Choice, Derived, Maybe, OneOf, Repeat, SomeOf, Span, Value
+from formwright.space.part import (
+    Decisions,
+    Part,
+    Pick,
+    Row,
+    Several,
+    Table,
+    joined,
+    match_fields,
+    match_front,
+)
 
 
 class Choosing(Part):
@@ -47,8 +57,12 @@ class Choosing(Part):
         """Every value it may take in some member."""
         return self.domain({})
 
+    def decide(self, pick: Pick) -> Value:
+        """Take this decision alone, after those that it depends on."""
+        return pick(self)
+
     def visit(self, pick: Pick) -> None:
-        for part in self.chosen(pick(self)):
+        for part in self.chosen(self.decide(pick)):
             part.visit(pick)
 
     def build(self, decisions: Decisions) -> Any:
@@ -215,10 +229,10 @@ class Number(Choosing):
             self._above[bound] = tuple(v for v in self.values if v > self.above * bound)
         return self._above[bound]
 
-    def visit(self, pick: Pick) -> None:
+    def decide(self, pick: Pick) -> Value:
         if self.driver is not None:
-            self.driver.visit(pick)
-        pick(self)
+            self.driver.decide(pick)
+        return pick(self)
 
     def items(self, decisions: Decisions) -> tuple[Any, ...]:
         return (decisions[self.name],)
@@ -244,21 +258,68 @@ class Number(Choosing):
         return total
 
 
+class Elsewhere(Part):
+    """What a decision that stands in another place was taken to be."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.names = name, (name,)
+        self.driver: Choosing | None = None  # set by the space, which knows all names
+
+    @property
+    def every(self) -> tuple[Value, ...]:
+        """Every value it may have in some member."""
+        assert self.driver is not None
+        return self.driver.every
+
+    def visit(self, pick: Pick) -> None:
+        assert self.driver is not None
+        self.driver.decide(pick)
+
+    def build(self, decisions: Decisions) -> Any:
+        return decisions[self.name]
+
+    def match(self, value: Any, taken: Decisions) -> Iterator[Decisions]:
+        if taken.get(self.name, value) == value:
+            yield {**taken, self.name: value}
+
+    def table(self, shared: frozenset[str]) -> Table:
+        return {frozenset(): 1}  # it is counted where it stands
+
+
+class Following(Several):
+    """A number that follows from others."""
+
+    def __init__(self, derived: Derived, parts: tuple[Part, Part]) -> None:
+        super().__init__(parts)
+        self.derived = derived
+
+    def build(self, decisions: Decisions) -> Any:
+        of, ratio = (part.build(decisions) for part in self.parts)
+        return self.derived.number(of, ratio)
+
+    def match(self, value: Any, taken: Decisions) -> Iterator[Decisions]:
+        if type(value) is not int:
+            return
+        for factors in product(*(part.every for part in self.parts)):
+            if self.derived.number(*factors) == value:
+                yield from match_fields(self.parts, factors, taken)
+
+
 class Copies(Choosing):
-    """The first few of a row of units."""
+    """Some of a row of units: as many as the decision says."""
 
     numeric = True
 
     def __init__(self, choice: Repeat, inner: tuple[Part, ...]) -> None:
         super().__init__(choice, inner)
         self.values: tuple[Value, ...] = tuple(range(choice.low, choice.high + 1))
+        self.kept = dict(zip(self.values, choice.kept, strict=True))
 
     def domain(self, decisions: Decisions) -> tuple[Value, ...]:
         return self.values
 
     def chosen(self, value: Value) -> tuple[Part, ...]:
-        assert isinstance(value, int)
-        return self.inner[:value]
+        return tuple(self.inner[index] for index in self.kept[value])
 
     def items(self, decisions: Decisions) -> tuple[Any, ...]:
         parts = self.chosen(decisions[self.name])

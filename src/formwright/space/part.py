@@ -28,7 +28,12 @@ _SMALL = 3  # decisions of a part that is worth remembering
 class Part(ABC):
     """A piece of a declaration."""
 
-    names: tuple[str, ...] = ()  # decisions at or below this part
+    names: tuple[str, ...] = ()  # decisions at or below this part, or that it follows from
+
+    @property
+    def every(self) -> tuple[Any, ...]:
+        """Every value it may have in some member; of numbers only."""
+        return ()
 
     @abstractmethod
     def visit(self, pick: Pick) -> None:
@@ -68,6 +73,10 @@ class Fixed(Part):
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+    @property
+    def every(self) -> tuple[Any, ...]:
+        return (self.value,)
 
     def visit(self, pick: Pick) -> None:
         pass
