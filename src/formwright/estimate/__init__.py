@@ -2,6 +2,14 @@
 
 from formwright.estimate.base import Diverged, Estimator, Together, Work, estimators
 from formwright.estimate.cost import Candidate, Counted, Measured
+from formwright.estimate.inherited import (
+    FromModel,
+    FromParent,
+    FromSupernet,
+    FromTeacher,
+    Inherited,
+    Source,
+)
 from formwright.estimate.proxy import Combined, Proxies, get_proxy
 from formwright.estimate.stored import Cached, Tabular
 from formwright.estimate.training import Training
@@ -13,8 +21,14 @@ __all__ = [
     "Counted",
     "Diverged",
     "Estimator",
+    "FromModel",
+    "FromParent",
+    "FromSupernet",
+    "FromTeacher",
+    "Inherited",
     "Measured",
     "Proxies",
+    "Source",
     "Tabular",
     "Together",
     "Training",

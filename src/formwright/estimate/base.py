@@ -34,6 +34,10 @@ class Work(Protocol):
         """The same of the trial that this one continues."""
 
     @property
+    def parents(self) -> tuple[Path, ...]:
+        """The same of the trials it was made from."""
+
+    @property
     def seed(self) -> int:
         """What all randomness of the estimate follows from."""
 

@@ -145,7 +145,7 @@ class Slices:
     def __call__(self, large: nn.Module) -> dict[str, Tensor]:
         """The weights and buffers of the small module: views of the large one's where they can."""
         whole = dict(_tensors(large))
-        return {name: _cut(whole[name], of, left) for name, of, left in self._cuts}
+        return {name: cut(whole[name], of, left) for name, of, left in self._cuts}
 
 
 _ADVICE = "Fix the decision it follows from: Supernet(space, fixed={name: value})."
@@ -176,7 +176,8 @@ def _check(small: Owned, whole: tuple[Axis, ...], kept: tuple[Axis, ...]) -> Non
                 )
 
 
-def _cut(x: Tensor, whole: Factors, kept: Factors) -> Tensor:
+def cut(x: Tensor, whole: Factors, kept: Factors) -> Tensor:
+    """The first of each factor along each axis."""
     for axis, (of, left) in enumerate(zip(whole, kept, strict=True)):
         if of == left:
             continue
