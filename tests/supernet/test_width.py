@@ -12,7 +12,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from formwright.arch import (
     GLU,
-    Alibi,
     Attention,
     Block,
     Branch,
@@ -21,7 +20,6 @@ from formwright.arch import (
     Embedding,
     Encoder,
     FeedForward,
-    LayerNorm,
     Learned,
     Linear,
     Parallel,
@@ -33,16 +31,14 @@ from formwright.arch import (
     primer_program,
 )
 from formwright.arch.counting import count
-from formwright.errors import InputError, SpecError
+from formwright.errors import SpecError
 from formwright.model import Model, build
 from formwright.ops import Past
-from formwright.ops.base import Context
 from formwright.space import Derived, OneOf, Repeat, Span, TreeSpace
-from formwright.supernet import Gates, Supernet, reorder
-from formwright.supernet.elastic import ElasticOp
+from formwright.supernet import Gates, Supernet
 from formwright.supernet.narrow import Narrow
 from tests.helpers import inputs_for
-from tests.supernet.spaces import CAUSAL, MASKED, WIDE, WIDTHS, space, wide
+from tests.supernet.spaces import CAUSAL, WIDE, WIDTHS, space, wide
 from tests.supernet.test_supernet import run, shaken
 
 every_space = pytest.mark.parametrize("name", WIDE)
@@ -390,155 +386,6 @@ def test_what_cannot_be_sliced_can_be_fixed() -> None:
     found = wide(*layers, backbone=Decoder(1))
     supernet = Supernet(found, fixed={"width": 16})
     assert supernet.extract({"i": 5}).arch == found.resolve({"i": 5, "width": 16})
-
-
-# --- which copies stand for a depth -----------------------------------------------------------
-
-
-def depths(which: Any) -> TreeSpace:
-    unit = (
-        Residual(Attention(2).replace(heads=OneOf("heads", (1, 2)))),
-        Residual(FeedForward(8).replace(inner=OneOf("inner", (4, 8)))),
-    )
-    layers = Repeat("depth", unit, 1, 4, which=which)
-    backbone = Decoder(16, position=RelativeXL(shared_bias=False))
-    return space(layers, backbone=backbone)
-
-
-TABLE = ((3,), (1, 2), (0, 2, 3), (0, 1, 2, 3))
-
-
-@pytest.mark.parametrize("which", ["first", "spread", TABLE])
-def test_members_of_any_map_are_the_same_inside_and_outside(which: Any) -> None:
-    found = depths(which)
-    supernet = shaken(Supernet(found))
-    inputs = inputs_for(supernet)
-    tokens = inputs["tokens"]
-    for seed in range(20):
-        decisions = found.sample(Random(seed))
-        plain = supernet.extract(decisions)
-        assert plain.arch == found.resolve(decisions)
-        pasts = Past(), Past()
-        for piece in tokens.split(4, dim=1):
-            with supernet.gated(decisions):
-                inside = run(supernet, {"tokens": piece, "past": pasts[0]})
-            outside = run(plain, {"tokens": piece, "past": pasts[1]})
-            torch.testing.assert_close(inside, outside, rtol=0, atol=1e-12)
-        materialised = supernet.materialise(supernet.gates_for(decisions))
-        assert materialised.arch == plain.arch
-
-
-def test_a_shallow_member_has_the_weights_of_the_copies_it_keeps() -> None:
-    found = depths("spread")
-    supernet = shaken(Supernet(found))
-    plain = supernet.extract({"depth": 2, "heads0": 1, "inner0": 8, "heads2": 2, "inner2": 4})
-    units = layer(supernet).units
-    assert torch.equal(layer(plain, 0).norm.weight, units[0].layers[0].norm.weight)
-    assert torch.equal(layer(plain, 2).norm.weight, units[2].layers[0].norm.weight)
-    assert torch.equal(
-        layer(plain, 3).inner.up.weight, units[2].layers[1].inner.whole.up.weight[:4]
-    )
-
-
-def test_gates_of_several_depths_weigh_the_streams_of_their_copies() -> None:
-    supernet = shaken(Supernet(depths(TABLE)))
-    depth: Any = layer(supernet)
-    x = torch.randn(1, 4, 16, dtype=torch.float64)
-
-    def through(*numbers: int) -> Tensor:
-        y = x
-        for number in numbers:
-            y = depth.units[number](y, Context())
-        return y
-
-    gates = Gates({"depth": [0.5, 0.0, 0.25, 0.25]})
-    with torch.no_grad(), supernet.gated(gates):
-        found = depth(x, Context())
-        expected = 0.5 * through(3) + 0.25 * through(0, 2, 3) + 0.25 * through(0, 1, 2, 3)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    with supernet.gated(gates), pytest.raises(SpecError, match="one depth at a time"):
-        depth(x, Context(past=Past()))
-
-
-def test_prices_of_a_depth_are_those_of_its_copies() -> None:
-    unit = Residual(FeedForward(8)).replace(norm=OneOf("norm", (LayerNorm(), None)))
-    units = Repeat("depth", unit, 1, 3, which=((2,), (0, 2), (0, 1, 2)))
-    supernet = Supernet(space(units, backbone=Decoder(16)))
-
-    def price(layer: Any, site: Any) -> float:
-        return 10.0 ** int(layer.norm.name[-1]) if isinstance(layer, Residual) else 0.0
-
-    assert supernet.prices(price)["depth"] == [100.0, 101.0, 111.0]
-
-
-def test_copies_beside_each_other_follow_the_map_too() -> None:
-    copies = Repeat("copies", FeedForward(2), 1, 3, which=((1,), (0, 2), (0, 1, 2)))
-    mix = Parallel((FeedForward(4),)).replace(branches=(FeedForward(4), copies))
-    supernet = shaken(Supernet(space(Residual(mix), backbone=Decoder(16))))
-    for number, kept in ((1, [1]), (2, [0, 2])):
-        plain = supernet.extract({"copies": number})
-        taken = [branch.up.weight for branch in layer(plain).inner.branches][1:]
-        every = [branch.up.weight for branch in layer(supernet).inner.branches][1:]
-        assert all(map(torch.equal, taken, [every[index] for index in kept]))
-
-
-# --- the order of slices ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["gpt2", "transformer_xl", "wide_order", "bert", "factorised"])
-def test_another_order_changes_smaller_members_and_not_the_largest(name: str) -> None:
-    found, supernet, inputs = made(name)
-    if name == "factorised":  # a convolution fixes the order of what it reads
-        with pytest.raises(SpecError, match="separable fixes the order of the stream"):
-            reorder(supernet, range(24))
-        unit = (Residual(Attention(2)), Residual(FeedForward(8)))
-        embedding = Embedding(size=6, norm=found.declared.backbone.embedding.norm)
-        backbone = Encoder(1, embedding, Learned())
-        found = wide(*unit, backbone=backbone, frame=MASKED)
-        supernet = shaken(Supernet(found))
-        inputs = inputs_for(supernet)
-    small = {**found.sample(Random(1)), "width": 8}
-    before = run(supernet, inputs)
-    with supernet.gated(small):
-        first = run(supernet, inputs)
-    reorder(supernet, Random(0).sample(range(24), 24))
-    torch.testing.assert_close(run(supernet, inputs), before, rtol=0, atol=1e-12)
-    with supernet.gated(small):
-        assert not torch.allclose(run(supernet, inputs), first)
-
-
-def test_the_best_heads_and_channels_can_come_first() -> None:
-    attention = Attention(4, key=4).replace(heads=OneOf("heads", (1, 2, 4)))
-    feedforward = FeedForward(8, gate=True).replace(inner=OneOf("inner", (2, 8)))
-    backbone = Decoder(16, position=RelativeXL(shared_bias=False))
-    supernet = shaken(
-        Supernet(space(Residual(attention), Residual(feedforward), backbone=backbone))
-    )
-    inputs = inputs_for(supernet)
-    before, attend, feed = run(supernet, inputs), layer(supernet).inner, layer(supernet, 1).inner
-    assert isinstance(attend, ElasticOp)
-    query, content = attend.whole.query.weight.clone(), attend.whole.position.content.clone()
-    up = feed.whole.up.weight.clone()
-    reorder(supernet, [2, 0, 3, 1], "stacks.layers.layers.0.inner")
-    reorder(supernet, [7, 1, 2, 3, 4, 5, 6, 0], "stacks.layers.layers.1.inner")
-    torch.testing.assert_close(run(supernet, inputs), before, rtol=0, atol=1e-12)
-    plain = supernet.extract({"heads": 1, "inner": 2})
-    assert torch.equal(layer(plain).inner.query.weight, query[8:12])
-    assert torch.equal(layer(plain).inner.position.content, content[2:3])
-    assert torch.equal(layer(plain, 1).inner.up.weight, up[[7, 1]])
-
-
-def test_an_order_that_is_not_free_is_refused() -> None:
-    supernet = Supernet(wide(Residual(Attention(2)), backbone=Encoder(1, position=Alibi())))
-    with pytest.raises(SpecError, match="no parts whose order is free"):
-        reorder(supernet, [1, 0], "stacks.layers.layers.0.inner")
-    with pytest.raises(SpecError, match="no parts whose order is free"):
-        reorder(supernet, [1, 0], "embedding")
-    with pytest.raises(InputError, match="each number below 24 once"):
-        reorder(supernet, [0, 0])
-    sinusoid = Supernet(wide(Residual(FeedForward(4)), backbone=Decoder(1)))
-    with pytest.raises(SpecError, match="sinusoid positions fix the order"):
-        reorder(sinusoid, range(24))
 
 
 def test_a_space_is_declared_with_the_width_as_any_other_number() -> None:
