@@ -409,3 +409,17 @@ def test_a_space_is_declared_with_the_width_as_any_other_number() -> None:
     assert supernet.frame == CAUSAL
     for number, answer in enumerate(answers):  # each of them is another network
         assert not any(torch.allclose(answer, other) for other in answers[:number])
+
+
+@every_space
+def test_a_narrow_member_runs_from_layer_to_layer_as_it_runs_at_once(name: str) -> None:
+    found, supernet, inputs = made(name)
+    for seed in range(3):
+        supernet.set_gates(found.sample(Random(seed)))
+        whole = supernet(**inputs)
+        x, ctx = supernet.enter(**inputs)
+        depth = supernet.depth(ctx)
+        x = supernet.run(x, ctx, 0, depth // 2)
+        torch.testing.assert_close(
+            supernet.answer(supernet.run(x, ctx, depth // 2), ctx), whole, rtol=0, atol=1e-12
+        )

@@ -144,6 +144,12 @@ class Supernet(Model):
     features = _at_size(Model.features)
     encode = _at_size(Model.encode)
     loss = _at_size(Model.loss)
+    enter = _at_size(Model.enter)
+    read = _at_size(Model.read)
+    run = _at_size(Model.run)
+    hidden = _at_size(Model.hidden)
+    finish = _at_size(Model.finish)
+    answer = _at_size(Model.answer)
 
     def _sized(self, use: Callable[[Model], Found]) -> Found:
         """What ``use`` makes of the model at the sizes of the moment: this one at the largest."""
