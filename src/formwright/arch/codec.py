@@ -66,7 +66,7 @@ def from_data(data: Any, path: str = "", depth: int = 0) -> Any:
     """The inverse of ``to_data``; errors name the path to what is wrong."""
     if depth > _DEEPEST:
         raise FormatError(f"{path}: nodes are nested more than {_DEEPEST} deep.")
-    if isinstance(data, list):
+    if isinstance(data, list | tuple):
         return tuple(from_data(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(data))
     if not isinstance(data, dict):
         return data

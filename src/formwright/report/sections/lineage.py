@@ -47,11 +47,16 @@ def lineage_info(material: Material, trial: Trial) -> list[Generation]:
 
 
 def changes(material: Material, before: Trial, after: Trial) -> list[str]:
-    """What differs between two trials: of their architectures, else of their decisions."""
+    """What differs between two trials: of their architectures, else of their decisions.
+
+    Where that is too much to be read, what the strategy said of it.
+    """
     a, b = material.architecture(before), material.architecture(after)
-    if a is not None and b is not None:
-        return [str(change) for change in diff(a, b)]
-    return changed_decisions(before.decisions, after.decisions)
+    if a is None or b is None:
+        return changed_decisions(before.decisions, after.decisions)
+    told = [str(change) for change in diff(a, b)]
+    said = after.note if after.parents == (before.number,) else ""
+    return [said] if said and len(told) > _CHANGES else told
 
 
 @section("lineage", "Lineage of the best")
