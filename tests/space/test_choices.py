@@ -256,3 +256,10 @@ def test_what_follows_is_drawn_below_the_decisions() -> None:
 def test_senseless_declarations_are_refused(make: Any, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         make()
+
+
+def test_large_spaces_with_shared_decisions_are_counted_at_once() -> None:
+    assert named_space("dartformer-mixed").size() == 9**9, "the same mix in all of six layers"
+    each = 1 + 3 * 2 * 2 * 2  # no heads, or one of three groupings with key, value and comparison
+    feed = 4  # groupings of two parts
+    assert named_space("fft").size() == (each * feed * 4) ** 12

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import combinations, product
 from typing import Any
 
@@ -12,7 +13,6 @@ from formwright.space.part import (
     Decisions,
     Part,
     Pick,
-    Row,
     Several,
     Table,
     joined,
@@ -82,12 +82,14 @@ class Choosing(Part):
             parts = self.chosen(answer)
             yield from match_front(parts, values, {**taken, self.name: answer})
 
+    def below(self) -> tuple[Part, ...]:
+        return self.inner
+
     def table(self, shared: frozenset[str]) -> Table:
         total: Table = {}
         for value in self.every:
-            below = joined([part.table(shared) for part in self.chosen(value)])
-            mine: Row = frozenset({(self.name, value)} if self.name in shared else ())
-            for row, count in joined([{mine: 1}, below]).items():
+            mine: Table = {frozenset({(self.name, value)}): 1}
+            for row, count in joined(self.chosen(value), shared, mine).items():
                 total[row] = total.get(row, 0) + count
         return total
 
@@ -245,6 +247,10 @@ class Number(Choosing):
         if fits and taken.get(self.name, first) == first:
             yield 1, {**taken, self.name: first}
 
+    @cached_property
+    def touched(self) -> frozenset[str]:
+        return frozenset({self.name} if self.of is None else {self.name, self.of})
+
     def table(self, shared: frozenset[str]) -> Table:
         if self.driver is None:
             return super().table(shared)
@@ -252,8 +258,8 @@ class Number(Choosing):
         assert self.of is not None
         for bound in self.driver.every:
             for value in self.domain({self.of: bound}):
-                mine = {(self.of, bound)} | ({(self.name, value)} if self.name in shared else set())
-                row = frozenset(mine)
+                mine = {self.of: bound, self.name: value}
+                row = frozenset((name, at) for name, at in mine.items() if name in shared)
                 total[row] = total.get(row, 0) + 1
         return total
 

@@ -32,6 +32,7 @@ def compiled(value: Any) -> Part:
     if isinstance(value, Node):
         fields = dict(raw_fields(value))
         made = Made(type(value), tuple(fields), tuple(compiled(v) for v in fields.values()))
+        made.declared = value
         return made if made.names else Fixed(value)
     return Fixed(value)
 
@@ -72,25 +73,5 @@ def linked(root: Part) -> dict[str, Choosing]:
 def _walk(part: Part) -> Iterator[Part]:
     """A part and all below it."""
     yield part
-    for below in _below(part):
+    for below in part.below():
         yield from _walk(below)
-
-
-def _below(part: Part) -> tuple[Part, ...]:
-    return getattr(part, "parts", ()) or getattr(part, "inner", ())
-
-
-def colliding(part: Part) -> frozenset[str]:
-    """Names that stand in two places of one member, so that they cannot be counted apart."""
-    below = _below(part)
-    found = frozenset[str]().union(*(colliding(p) for p in below))
-    if isinstance(part, Number):
-        return frozenset((part.of,)) if part.of is not None else frozenset()
-    if isinstance(part, Choosing):
-        found |= {part.name} & {name for p in below for name in p.names}
-    if not isinstance(part, One):  # of several options only one is in play
-        seen: set[str] = set()
-        for p in below:
-            found |= seen & set(p.names)
-            seen |= set(p.names)
-    return found
