@@ -26,6 +26,7 @@ from formwright.strategy.gradient import (
 )
 from formwright.supernet import Supernet
 from formwright.train.config import TrainConfig
+from formwright.train.distributed import World
 from formwright.train.engine import Engine
 
 
@@ -216,6 +217,12 @@ def test_rates_fall_with_time_where_there_are_no_steps(monkeypatch: pytest.Monke
 def test_numbers_that_a_supernet_cannot_keep_are_refused() -> None:
     with pytest.raises(InputError, match="patience=1 cannot be kept by a supernet"):
         search_supernet(*begun(), ToyTask(), numbers(patience=1))
+
+
+def test_processes_cannot_share_a_batch_between_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formwright.strategy.gradient.stepping.join_world", lambda _: World(0, 2))
+    with pytest.raises(InputError, match=r"several processes search.*share=False"):
+        search_supernet(*begun(), ToyTask(), numbers(), SearchConfig(share=True))
 
 
 def test_looks_at_the_validation_set_are_passed_over() -> None:

@@ -61,7 +61,16 @@ def like(tensor: Tensor, other: Any) -> Tensor:
         return tensor
     from torch.distributed.tensor import distribute_tensor  # noqa: PLC0415  # slow to import
 
-    return distribute_tensor(tensor, other.device_mesh, other.placements)
+    # every process holds the whole, so that nothing need be sent
+    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
+
+
+def gathered(value: Any, world: World) -> list[Any]:
+    """What each process has, by rank."""
+    found = [value] * world.size
+    if world.size > 1:
+        dist.all_gather_object(found, value)
+    return found
 
 
 def mean(values: Tensor, world: World) -> Tensor:

@@ -20,7 +20,15 @@ from formwright.ops.past import Past
 from formwright.train.checkpoint import Checkpoint
 from formwright.train.config import TrainConfig
 from formwright.train.data import Batch, Task
-from formwright.train.distributed import World, average_gradients, like, shared, spread, whole
+from formwright.train.distributed import (
+    World,
+    average_gradients,
+    gathered,
+    like,
+    shared,
+    spread,
+    whole,
+)
 from formwright.train.optim import make_optimiser
 from formwright.train.schedule import rate
 
@@ -236,8 +244,10 @@ class Engine:
             moments = optimiser.state_dict()["state"]
             rows = ((f"{i}/{key}", t) for i, row in moments.items() for key, t in row.items())
             tensors[name] = {key: whole(t) for key, t in rows}
-        if self.past is not None:
-            tensors["past"], known["past"] = self.past.to_tensors()
+        if self.past is not None:  # each process reads texts of its own
+            pasts = gathered(self.past.to_tensors(), self.world)
+            for name, past in zip(self._memories(), pasts, strict=True):
+                tensors[name], known[name] = past
         return Checkpoint(self.number, known, tensors)
 
     def restore(self, saved: Checkpoint) -> None:
@@ -250,16 +260,21 @@ class Engine:
         for name, optimiser in self._optimisers():
             owners = [p for group in optimiser.param_groups for p in group["params"]]
             state: dict[int, dict[str, Tensor]] = {}
-            for key, tensor in saved.tensors[name].items():
+            for key, tensor in sorted(saved.tensors[name].items()):  # alike in all processes
                 owner, _, kind = key.partition("/")
                 state.setdefault(int(owner), {})[kind] = like(tensor, owners[int(owner)])
             optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
         if self.past is not None:
-            self.past = Past.from_tensors(saved.tensors["past"], saved.state["past"])
+            name = self._memories()[self.world.rank]
+            self.past = Past.from_tensors(saved.tensors[name], saved.state[name])
         self.number, self.tokens = saved.step, saved.state["tokens"]
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: whole(tensor) for name, tensor in self.live.state_dict().items()}
+
+    def _memories(self) -> list[str]:
+        """Names in a checkpoint of what each process remembers."""
+        return ["past", *(f"past-{rank}" for rank in range(1, self.world.size))]
 
     def _optimisers(self) -> Iterator[tuple[str, Optimizer]]:
         """Each with its name in a checkpoint."""

@@ -5,6 +5,7 @@ from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.gumbel import GumbelPolicy, Temperature
 from formwright.strategy.gradient.policy import GatePolicy
 from formwright.strategy.gradient.real import RealPolicy
+from formwright.strategy.gradient.sandwich import SandwichPolicy
 from formwright.strategy.gradient.search import Diverged, SearchResult, search_supernet
 from formwright.strategy.gradient.single_path import SinglePathPolicy
 from formwright.strategy.gradient.stepping import SupernetSearch
@@ -16,6 +17,7 @@ __all__ = [
     "GatePolicy",
     "GumbelPolicy",
     "RealPolicy",
+    "SandwichPolicy",
     "SearchConfig",
     "SearchResult",
     "SinglePathPolicy",

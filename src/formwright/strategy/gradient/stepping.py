@@ -61,6 +61,7 @@ class SupernetSearch:
             )
         self.numbers: nn.Module = policy
         self.optimiser = _chooser(policy, self.config)
+        loss = policy.loss(loss or task.loss)
         self.engine = Engine(supernet, task, train, device, world, loss=loss, gating=self)
         self.chosen = policy.derive()
         self.unchanged = 0  # architecture updates since the choice last changed
@@ -72,13 +73,13 @@ class SupernetSearch:
         one; the same for both is read once.
         """
         found: dict[str, float] = {}
-        both = train_batch is not None and train_batch is valid_batch
+        learns, joint = self.optimiser is not None, train_batch is valid_batch
         if train_batch is not None:
-            loss, _ = self.engine.update(_listed(train_batch), gates=both)
+            loss, _ = self.engine.update(_listed(train_batch), gates=joint and learns)
             found["loss"] = float(loss)
-        if both:
-            found["choice_loss"] = found["loss"]
-        elif valid_batch is not None and self.optimiser is not None:
+            if joint:
+                found["choice_loss"] = float(loss)
+        if valid_batch is not None and learns and not joint:
             loss, _ = self.engine.update(_listed(valid_batch), weights=False, gates=True)
             found["choice_loss"] = float(loss)
         self.engine.number += 1
