@@ -14,6 +14,16 @@ from typing import Any
 
 import pytest
 import torch
+from formwright.recipes.catalogue import recipe, recipe_of
+from formwright.recipes.fft_profile import counted, shares_of_time
+from formwright.recipes.fft_search import Finding, highest_accepted
+from formwright.recipes.fft_space import Cut, Kept, grouped, groupings, predicted, prices
+from formwright.recipes.fft_weights import (
+    cut_into,
+    hardened,
+    kept_parts,
+    merged,
+)
 from tests.cli_helpers import InProcess
 from tests.helpers import says_the_same_at_once
 from torch import Tensor
@@ -26,16 +36,6 @@ from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
-from formwright.recipes.catalogue import recipe, recipe_of
-from formwright.recipes.fft_profile import counted, shares_of_time
-from formwright.recipes.fft_search import Finding, highest_accepted
-from formwright.recipes.fft_space import Cut, Kept, grouped, groupings, predicted, prices
-from formwright.recipes.fft_weights import (
-    cut_into,
-    hardened,
-    kept_parts,
-    merged,
-)
 from formwright.strategy.gradient import (
     BernoulliPolicy,
     RealPolicy,

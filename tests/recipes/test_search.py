@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from formwright.recipes.conduct import begin, conduct, plan_of
+from formwright.recipes.plan import Plan
 from tests.cli_helpers import InProcess
 from tests.helpers import says_the_same_at_once
 
 import formwright as fw
 from formwright.errors import InputError, SpecError
 from formwright.recipes import lts
-from formwright.recipes.conduct import begin, conduct, plan_of
 from formwright.recipes.headline import champion
-from formwright.recipes.plan import Plan
 from formwright.statistics import spearman
 from formwright.study import Rules, Study
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome

@@ -10,7 +10,7 @@ from formwright.arch import Architecture, Attention, Decoder, FeedForward, Resid
 from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.style import style
 from formwright.errors import SpecError
-from formwright.space import Derived, OneOf, Repeat, SomeOf, Span, TreeSpace
+from formwright.space import Derived, OneOf, Repeat, SomeOf, Span, TreeSpace, named_space
 from formwright.space.choice import stack_of
 from formwright.space.draw import draw_space
 from formwright.zoo import get
