@@ -34,9 +34,9 @@ from formwright.cost.profile import Profile, load_profile
 from formwright.estimate import Proxies
 from formwright.recipes import lts
 from formwright.recipes.life import begin, conduct
-from formwright.recipes.statistics import spearman
 from formwright.space import Decisions, TreeSpace
 from formwright.space.lts import lts_space
+from formwright.statistics import spearman
 from formwright.strategy.blackbox import make_strategy
 from formwright.strategy.pareto import hypervolume
 from formwright.study import Study

@@ -38,11 +38,10 @@ from formwright.arch.mechanism import (
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import dartformer
-from formwright.recipes.life import Session, begin
-from formwright.recipes.oneshot import SUPERNET
-from formwright.recipes.statistics import spearman
+from formwright.recipes.life import SUPERNET, Session, begin
 from formwright.space.dartformer import Encoders, all_heads
-from formwright.strategy.gradient.pruning import read_stages
+from formwright.statistics import spearman
+from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
 
@@ -115,7 +114,7 @@ def one(made: dartformer.Dartformer, folder: Path) -> dict[str, Any]:
     """Scores, then accuracies, for one seed; each part is kept when it is done."""
     began = time.perf_counter()
     made.find(Session(made, begin(made, folder), say=print))
-    stages = read_stages(folder / SUPERNET)
+    stages = Trace(folder / SUPERNET).stages()
     searched = time.perf_counter() - began
     kinds, task = made.encoders.kinds, known_task(made.task)
     (scores,) = stages[0].scores.values()

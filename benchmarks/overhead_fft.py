@@ -45,7 +45,7 @@ def plain(cut: Cut, config: TrainConfig) -> Callable[[int], None]:
     engine = Engine(model, task, config, device, join_world(device))
 
     def step(number: int) -> None:
-        engine.step(number, config.lr)
+        engine.step()
 
     return step
 

@@ -47,7 +47,7 @@ def steppers(width: int, slots: int, length: int) -> dict[str, Callable[[int], N
     engine = Engine(build(arch), task, config, torch.device("cpu"), join_world(torch.device("cpu")))
 
     def plain(step: int) -> None:
-        engine.step(step, 1e-4)
+        engine.step()
 
     found: dict[str, Callable[[int], None]] = {"plain": plain}
     space = order_space(family, task.frame, slots=slots, letters=par.LETTERS)

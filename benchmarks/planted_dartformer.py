@@ -24,10 +24,9 @@ from formwright.arch.mechanism import Linformer, Sparse
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import dartformer
-from formwright.recipes.life import Session, begin
-from formwright.recipes.oneshot import SUPERNET
+from formwright.recipes.life import SUPERNET, Session, begin
 from formwright.space.dartformer import TINY, Encoders, all_heads
-from formwright.strategy.gradient.pruning import read_stages
+from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
 
@@ -70,7 +69,7 @@ def searched(task: str, seed: int) -> dict[str, Any]:
     made, began = recipe(task, seed), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         made.find(Session(made, begin(made, Path(folder))))
-        stages = read_stages(Path(folder) / SUPERNET)
+        stages = Trace(Path(folder) / SUPERNET).stages()
     (scores,) = stages[0].scores.values()
     (errors,) = stages[0].errors.values()
     kinds = made.encoders.kinds

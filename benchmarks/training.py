@@ -99,7 +99,7 @@ def contenders(task: Task) -> dict[str, Callable[[int], None]]:
         return same.loss(tokens, targets).mean()
 
     return {
-        "formwright": lambda number: ours.step(number, 1e-3) and None,
+        "formwright": lambda number: ours.step() and None,
         "bare loop, same model": bare_step(loss_of, same, plan),
         "bare loop, plain GPT": bare_step(plain, plain, plan),
     }

@@ -7,8 +7,8 @@ keeps 6 of 16 attentions and was published as equally good and 0.65 times as slo
 """
 
 import formwright as fw
-from formwright.arch.draw import compare_text
 from formwright.cost import Meter, Target
+from formwright.draw import compare_text
 
 MODELS = ("transformer-xl-base", "sandwich-base", "par-base")
 NEW, REMEMBERED = 64, 640  # tokens, as PAR was measured

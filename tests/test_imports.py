@@ -29,7 +29,7 @@ def modules_after(code: str) -> set[str]:
         "import formwright",
         "import formwright.cli.main",
         "import formwright.report, formwright.report.section as s; s.sections()",
-        "import formwright.arch, formwright.arch.draw",
+        "import formwright.arch, formwright.draw",
         "from formwright import zoo; [entry.build() for entry in zoo.entries()]",
         "import formwright; formwright.count(formwright.zoo.get('par-base').build())",
     ],

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from formwright import zoo
     from formwright.api import Search, search
     from formwright.arch import Architecture, arch_id, diff, from_json, notation, parse, to_json
-    from formwright.arch.draw import draw_svg, draw_text
     from formwright.cost import count
+    from formwright.draw import draw_svg, draw_text
     from formwright.model import Model, build, generate, load_model, load_pretrained, save_model
     from formwright.ops import Past
     from formwright.trial import Objective
@@ -28,7 +28,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "api": ("Search", "search"),
     "arch": ("Architecture", "arch_id", "diff", "from_json", "notation", "parse", "to_json"),
-    "arch.draw": ("draw_svg", "draw_text"),
+    "draw": ("draw_svg", "draw_text"),
     "cost": ("count",),
     "model": ("Model", "build", "generate", "load_model", "load_pretrained", "save_model"),
     "ops": ("Past",),

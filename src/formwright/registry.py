@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from formwright.errors import InputError, UnknownName
 
 Thing = TypeVar("Thing")
+Decorated = TypeVar("Decorated")
 
 
 class Registry(Generic[Thing]):
@@ -72,8 +73,7 @@ class Registry(Generic[Thing]):
 
     def get(self, name: str) -> Thing:
         """The thing called ``name``; the error suggests the closest known one."""
-        self.load()
-        if name not in self._things:
+        if name not in self:
             raise UnknownName(self.what, name, self._things, self.listing)
         return self._things[name]
 
@@ -82,7 +82,8 @@ class Registry(Generic[Thing]):
         del self._things[name]
 
     def __contains__(self, name: object) -> bool:
-        self.load()
+        if name not in self._things:
+            self.load()
         return name in self._things
 
     def __iter__(self) -> Iterator[str]:
@@ -130,6 +131,23 @@ class Registry(Generic[Thing]):
             )
 
 
+class Declared(Registry[Thing]):
+    """A registry that decorators fill: what a package announces is imported, and that is all."""
+
+    def declare(
+        self, name: str, describe: Callable[[Any], Thing]
+    ) -> Callable[[Decorated], Decorated]:
+        """Decorate something to make what ``describe`` makes of it known under ``name``."""
+
+        def register(decorated: Decorated) -> Decorated:
+            self.add(name, describe(decorated))
+            return decorated
+
+        return register
+
+    def announce(self, name: str, thing: Any) -> None:
+        """Nothing is left to do: its decorators have run."""
+
+
 def _origin(thing: Any) -> str:
-    module = getattr(thing, "__module__", "")
-    return f" by {module}" if module else ""
+    return f" by {thing.__module__}" if hasattr(thing, "__qualname__") else ""

@@ -1,6 +1,5 @@
-"""Cells as data: shapes, counts, simplest forms, and the size of their space."""
+"""Cells as data: shapes, counts, genes, simplest forms."""
 
-import itertools
 from random import Random
 
 import pytest
@@ -36,11 +35,10 @@ from formwright.arch import (
     parse,
     to_json,
 )
-from formwright.arch.draw import draw_text
 from formwright.arch.graph import genes
 from formwright.arch.graph.cell import attends_to_source, ends_of, has_residual_path, simplest
-from formwright.arch.graph.genes import Vocabulary
 from formwright.cost import count
+from formwright.draw import draw_text
 from formwright.errors import FormatError, NotationError, ShapeError
 from formwright.testing.cells import random_cell_architecture
 
@@ -245,18 +243,14 @@ def test_the_published_cells_have_6_and_8_blocks_and_keep_a_residual_path() -> N
         assert attends_to_source(make())
 
 
-def test_published_cells_are_written_in_the_published_vocabulary() -> None:
-    encoder, decoder = genes.encoder_vocabulary(), genes.decoder_vocabulary()
-    assert (len(set(encoder.layers)), len(set(decoder.layers))) == (25, 26)
-    assert set(decoder.layers) - set(encoder.layers) == {Attention(8, over="source", bias=False)}
-    for vocabulary, cells in (
-        (encoder, (genes.transformer_encoder(), genes.evolved_encoder())),
-        (decoder, (genes.transformer_decoder(), genes.evolved_decoder())),
-    ):
-        for branch in (b for cell in cells for block in cell.blocks for b in block.living()):
-            assert branch.layer in vocabulary.layers
-            assert branch.width in vocabulary.widths
-            assert branch.activation in vocabulary.activations
+def test_the_cell_of_the_language_model_is_that_of_the_zoo() -> None:
+    published = zoo.get("evolved-transformer-lm").build()
+    cell = genes.evolved_decoder(16, source=False)
+    assert not attends_to_source(cell)
+    assert len(cell.blocks) == 8
+    arch = published.replace(layers=Stack((cell,) * 4))
+    ours, theirs = count(arch, length=32), count(published, length=32)
+    assert (ours.params, ours.flops) == (theirs.params, theirs.flops)
 
 
 def test_a_path_is_residual_only_if_nothing_touches_it() -> None:
@@ -323,52 +317,6 @@ def test_a_block_that_has_a_norm_of_its_own_stays() -> None:
     two_norms = Cell((Block(SKIP), Block(gate, gate.replace(input=1))))
     assert simplest(two_norms) == two_norms
     assert params(two_norms) - params(Cell((Block(gate, gate),))) == 2 * 512
-
-
-# --- the size of the space ---------------------------------------------------------------
-
-
-def test_the_space_has_the_published_size() -> None:
-    size = genes.count_genes()
-    assert f"{size:.3e}" == "7.296e+115"
-    assert f"{size:.2e}" == "7.30e+115"  # as printed
-    exact = 36
-    for i in range(1, 7):
-        exact *= (i * 2 * 25 * 10 * 4) ** 2 * 3
-    for i in range(1, 9):
-        exact *= (i * 2 * 26 * 10 * 4) ** 2 * 3
-    assert size == exact
-
-
-def every_cell(words: Vocabulary, blocks: int) -> set[Cell]:
-    """All cells that can be written, one by one."""
-
-    def every_block(earlier: int) -> list[Block]:
-        fields = (range(earlier), words.layers, words.norms, words.widths, words.activations)
-        branches = [Branch(*said) for said in itertools.product(*fields)]
-        return [
-            Block(*pair, how)
-            for *pair, how in itertools.product(branches, branches, words.combiners)
-        ]
-
-    choices = [every_block(earlier) for earlier in range(1, blocks + 1)]
-    return {Cell(written) for written in itertools.product(*choices)}
-
-
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_the_size_is_the_number_of_cells_that_can_be_written(blocks: int) -> None:
-    words = Vocabulary(
-        layers=(GLU(), Identity()) if blocks == 2 else (GLU(), Identity(), Dead()),
-        norms=(True, False) if blocks == 1 else (False,),
-        widths=(1, 2) if blocks == 1 else (2,),
-        activations=("relu", "none"),
-        combiners=("add", "multiply", "concat") if blocks == 1 else ("add", "concat"),
-    )
-    found = len(every_cell(words, blocks))
-    assert found == genes.count_cells(words, blocks)
-    assert found == {1: (3 * 2 * 2 * 2) ** 2 * 3, 2: 4**2 * 2 * 8**2 * 2}[blocks]
-    both = genes.count_genes(words, words, blocks=(blocks, blocks), most_cells=(2, 3))
-    assert both == found**2 * 6
 
 
 # --- drawing -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from formwright.arch import (
     parse,
     short,
 )
-from formwright.arch.node import node_class, node_names
+from formwright.arch.node import nodes
 from formwright.arch.style import WIKITEXT_FRAME, style, style_names, usual_heads
 from formwright.errors import FormwrightError, NotationError
 
@@ -133,7 +133,7 @@ def test_any_text_gives_an_architecture_or_a_clear_error(text: str) -> None:
 
 def test_no_name_of_a_node_can_be_spelled_with_the_letters_the_writer_uses() -> None:
     written = set("smfcglpnik")
-    layers = [name for name in node_names() if issubclass(node_class(name), Layer)]
+    layers = [name for name, cls in nodes.items() if issubclass(cls, Layer)]
     assert not [name for name in layers if set(name) <= written and len(name) > 2]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from formwright.arch import Architecture, Attention, Decoder, FeedForward, Stack, parse
 from formwright.arch.node import Node, node
-from formwright.errors import NotationError, ShapeError, SpecError, UnknownName
+from formwright.errors import InputError, NotationError, ShapeError, SpecError, UnknownName
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_fields_are_checked_when_a_node_is_made() -> None:
 
 
 def test_a_name_is_declared_once() -> None:
-    with pytest.raises(SpecError, match="already declared"):
+    with pytest.raises(InputError, match="'attention' is already registered by formwright"):
 
         @node("attention")
         class Another(Node):

@@ -3,13 +3,17 @@
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from formwright.arch import parse
 from formwright.cost import Target, count, peak_memory
 from formwright.cost import energy as energy_module
 from formwright.cost import memory as memory_module
-from formwright.cost.runtime import prepare
+from formwright.cost.runtime import eager, prepare
+from formwright.cost.step import make_step
 from formwright.errors import InputError
+from formwright.model import build
 
 TINY = parse("sf in gpt2(16) for frame(50, 24, lm)")
 PHASES = ({}, {"phase": "prefill"}, {"phase": "decode", "past": 4})
@@ -25,8 +29,28 @@ def test_int8_changes_the_layers_and_leaves_tied_tables_alone() -> None:
     arch = parse("(sf)x2 in transformer_xl(32) for frame(50, 24, lm)")
     few = arch.backbone.embedding.replace(clusters=(20, 30), divide=2, size=None)
     arch = arch.replace(backbone=arch.backbone.replace(embedding=few))
-    prepare(arch, Target(length=8, dtype="int8"))()
-    prepare(arch, Target(length=8, dtype="int8", phase="decode", past=3))()
+    target = Target(length=8, dtype="int8")
+    step, arguments = make_step(build(arch, seed=0).eval(), target)
+    model = step.model
+    maps = {name: m.weight.clone() for name, m in model.named_modules() if isinstance(m, nn.Linear)}
+    tables = {name: p.clone() for name, p in model.embedding.named_parameters()}
+    exact = step(*arguments)[0]
+    eager.prepare(step, arguments, target)()
+
+    inside = {name: m for name, m in model.named_modules() if not name.startswith("embedding")}
+    changed = {name: m.weight() for name, m in inside.items() if name in maps}
+    assert {name.split(".")[0] for name in changed} == {"stacks", "head"}
+    for name, found in changed.items():
+        assert found.dtype == torch.qint8
+        error = (found.dequantize() - maps[name]).abs().max()
+        assert 0 < error <= found.q_scale() / 2 * 1.001
+    kept = dict(model.embedding.named_parameters())
+    assert kept.keys() == tables.keys()
+    assert all(torch.equal(kept[name], table) for name, table in tables.items())
+    answer = step(*arguments)[0]
+    assert not torch.equal(answer, exact)
+    assert torch.nn.functional.cosine_similarity(answer, exact, dim=-1).min() > 0.99
+    prepare(arch, target.replace(phase="decode", past=3))()
 
 
 @pytest.mark.slow

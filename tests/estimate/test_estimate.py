@@ -27,8 +27,8 @@ from formwright.estimate import (
     Together,
     Training,
     Work,
+    estimators,
     get_proxy,
-    proxies,
 )
 from formwright.estimate.proxy import Sample
 from formwright.model import build, load_model
@@ -165,7 +165,7 @@ def test_a_table_is_replayed(small: Architecture, tmp_path: Path) -> None:
         table(Job(parse("sf").bind(small.frame), tmp_path))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", proxies())
+@pytest.mark.parametrize("name", sorted(estimators))
 def test_every_proxy_gives_a_number_that_its_seed_repeats(name: str, small: Architecture) -> None:
     estimate = Proxies((name,), TASK)
     first = estimate.scores(small)[name]
@@ -175,7 +175,7 @@ def test_every_proxy_gives_a_number_that_its_seed_repeats(name: str, small: Arch
     assert get_proxy(name).paper.startswith("https://")
 
 
-@pytest.mark.parametrize("name", sorted(set(proxies()) - {"params", "width"}))
+@pytest.mark.parametrize("name", sorted(set(estimators) - {"params", "width"}))
 def test_proxies_tell_a_deep_model_from_a_shallow_one(name: str) -> None:
     task = load_task(TASK)
     estimate = Proxies((name,), TASK)
@@ -232,6 +232,12 @@ def test_a_combination_learns_which_proxy_matters() -> None:
 def test_an_unknown_proxy_gets_a_suggestion() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'synflow'"):
         get_proxy("sinflow")
+
+
+def test_an_estimator_of_another_kind_is_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(estimators._things, "table", lambda task: Tabular({}))
+    with pytest.raises(InputError, match="'table' is no training-free score"):
+        Proxies(("table",)).scores(parse("sf"))
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,15 @@ from formwright.estimate.training import known_task
 from formwright.model import build, load_model
 from formwright.ops.base import Builder, Context
 from formwright.recipes import dartformer, oneshot
-from formwright.recipes.life import Session, begin, conduct
-from formwright.recipes.oneshot import SUPERNET
+from formwright.recipes.life import SUPERNET, Session, begin, conduct
 from formwright.recipes.recipe import recipe
 from formwright.space.dartformer import TINY, Encoders, all_heads
 from formwright.strategy.gradient import UniformPolicy
-from formwright.strategy.gradient.pruning import Stage, SupernetTrainer, read_stages
+from formwright.strategy.gradient.pruning import SupernetTrainer
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Gates, Supernet
+from formwright.trace import Stage, Trace
 from formwright.train import TrainConfig
 from formwright.train.checkpoint import read_latest
 from formwright.trial import CONTROL, FOUND
@@ -192,7 +192,7 @@ def test_the_smoke_preset_runs_the_whole_path(
     assert done.returncode == 0, done.stderr
     assert "within noise" in done.stdout  # six steps of training tell nothing
     made = dartformer.smoke(variant)
-    study, stages = Study.open(Path(out)), read_stages(Path(out) / SUPERNET)
+    study, stages = Study.open(Path(out)), Trace(Path(out) / SUPERNET).stages()
     assert [stage.stage for stage in stages] == list(range(len(stages)))
     for stage in stages[:-1]:
         assert stage.words
@@ -250,7 +250,7 @@ def test_a_search_killed_while_blocks_are_scored_ends_the_same(
         with pytest.raises(Killed):
             conduct(made, begin(made, tmp_path))
     conduct(made, begin(made, tmp_path))
-    assert read_stages(tmp_path / SUPERNET) == read_stages(uninterrupted / SUPERNET)
+    assert Trace(tmp_path / SUPERNET).stages() == Trace(uninterrupted / SUPERNET).stages()
     assert _archive(tmp_path) == _archive(uninterrupted)
     assert read_outcome(tmp_path).headline == read_outcome(uninterrupted).headline
 
@@ -260,7 +260,7 @@ def found(made: dartformer.Dartformer, folder: Path) -> list[Stage]:
     study = begin(made, folder)
     made.find(Session(made, study))
     study.close()
-    return read_stages(folder / SUPERNET)
+    return Trace(folder / SUPERNET).stages()
 
 
 def test_a_task_that_one_mechanism_can_solve_is_won_by_it(tmp_path: Path) -> None:
@@ -353,17 +353,16 @@ def test_other_presets_keep_their_mechanisms_on_another_task() -> None:
 
 
 @pytest.mark.parametrize("variant", ["prune", "oneshot"])
-def test_random_mixes_are_as_many_as_there_are(
-    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_mixes_are_as_many_as_there_are(variant: str, tmp_path: Path) -> None:
     made = dartformer.smoke(variant)
     blocks = tuple(pair for pair in made.encoders.blocks if pair[0] in ("linear", "local"))
     encoders = replace(made.encoders, blocks=tuple((n, b.replace(heads=2)) for n, b in blocks))
     made = replace(made, encoders=encoders, random=50)
     # linear twice; of the three mixes of two heads it and "all local" are known
     alive = {"heads": (0, 1)} if variant == "prune" else {"blocks": (0,)}
-    monkeypatch.setattr(dartformer, "read_stages", lambda folder: [Stage(0, alive, {}, "")])
-    rows = made.candidates(Session(made, begin(made, tmp_path)))
+    session = Session(made, begin(made, tmp_path))
+    Trace(tmp_path / SUPERNET).add_stage(Stage(0, alive, {}, ""))
+    rows = made.candidates(session)
     assert [row.decisions for row in rows if row.origin == CONTROL] == [{"linear": 1, "local": 1}]
 
 
@@ -428,5 +427,7 @@ def test_what_was_trained_is_what_was_counted(uninterrupted: Path) -> None:
 
 
 def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(InputError, match="use one of best, prune, layers, oneshot"):
+    with pytest.raises(
+        InputError, match="use one of best, layers, oneshot, prune"
+    ):
         dartformer.small("worst")

@@ -20,7 +20,7 @@ from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
-from formwright.recipes.life import begin, conduct
+from formwright.recipes.life import SUPERNET, begin, conduct
 from formwright.recipes.priced import Finding
 from formwright.recipes.recipe import recipe
 from formwright.space.components import Kept
@@ -36,6 +36,7 @@ from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Gates, Supernet
 from formwright.supernet.parts import cut_into, hardened, kept_parts, merged
+from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.trial import CONTROL, FOUND, Objective
 
@@ -218,14 +219,17 @@ def test_the_recipe_leaves_trials_gates_and_prices(tmp_path: Path) -> None:
     assert len(study.trials) == made.expected - 2 + len(searched)
     for trial in searched:
         assert {"accuracy", "flops", "inherited_accuracy", "price"} <= set(trial.values)
-        kept = [json.loads((tmp_path / "supernet" / m / "found.json").read_text())["scores"]
-                for m in trial.details["methods"]]  # fmt: skip
+        kept = [json.loads((tmp_path / "phases" / f"found-{method}.json").read_text())["scores"]
+                for method in trial.details["methods"]]  # fmt: skip
         assert trial.values["inherited_accuracy"] == max(scores["accuracy"] for scores in kept)
     assert (study.trial_folder(0) / "inherited" / "model.safetensors").exists()
-    costs = json.loads((tmp_path / "phases" / "prices.json").read_text())
-    lines = (tmp_path / "supernet" / "gates.jsonl").read_text().splitlines()
-    logged = {json.loads(line)["name"]: json.loads(line)["values"] for line in lines}
-    assert {name: len(row) for name, row in costs.items()} == {n: len(v) for n, v in logged.items()}
+    trace = Trace(tmp_path / SUPERNET)
+    settled = {line["method"]: line["folder"] for line in trace.lines("found")}
+    assert sorted(settled) == ["do", "sdo"]
+    for folder in settled.values():
+        looks = Trace(tmp_path / folder).looks()
+        sizes = {name: len(row) for name, row in looks[-1].values.items()}
+        assert {name: len(row) for name, row in trace.prices().items()} == sizes
     outcome = read_outcome(tmp_path)
     assert outcome.headline
     assert {"do_accuracy", "sdo_accuracy", "sdo_r_accuracy"} <= set(outcome.facts)
@@ -267,15 +271,15 @@ def test_a_price_that_costs_too_much_is_said_and_lower_ones_are_tried(tmp_path: 
 
 def breaking_above(price: float, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Supernets break in the midst of a search at a higher price; which prices took a step."""
-    learn, searched = SupernetSearch._learn, []
+    learn, searched = SupernetSearch.learn, []
 
-    def broken(search: SupernetSearch, *args: Any) -> float:
+    def broken(search: SupernetSearch, *args: Any) -> None:
         searched.append(search.policy.price)
         if search.policy.price > price and search.number >= 4:
             next(search.supernet.parameters()).data.fill_(float("nan"))
-        return learn(search, *args)
+        learn(search, *args)
 
-    monkeypatch.setattr(SupernetSearch, "_learn", broken)
+    monkeypatch.setattr(SupernetSearch, "learn", broken)
     return searched
 
 
@@ -315,14 +319,14 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
 def test_a_method_that_diverges_leaves_the_other_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learn = SupernetSearch._learn
+    learn = SupernetSearch.learn
 
-    def broken(search: SupernetSearch, *args: Any) -> float:
+    def broken(search: SupernetSearch, *args: Any) -> None:
         if isinstance(search.policy, RealPolicy):
             next(search.supernet.parameters()).data.fill_(float("nan"))
-        return learn(search, *args)
+        learn(search, *args)
 
-    monkeypatch.setattr(SupernetSearch, "_learn", broken)
+    monkeypatch.setattr(SupernetSearch, "learn", broken)
     made = tiny("fft-mini")
     made = replace(made, methods=tuple(replace(m, refine=0) for m in made.methods))
     said: list[str] = []
@@ -338,7 +342,8 @@ def test_a_search_may_be_shorter_than_the_looks_at_it(tmp_path: Path) -> None:
     method = replace(made.methods[0], prices=(0.2,), refine=0)
     short = replace(made, search=made.search.replace(log_every=100), methods=(method,))
     assert conduct(short, begin(short, tmp_path)) != "stopped"
-    (line,) = (tmp_path / "supernet" / "log.jsonl").read_text().splitlines()
+    (log,) = (tmp_path / "supernet" / "do").glob("*/log.jsonl")
+    (line,) = log.read_text().splitlines()
     assert json.loads(line)["step"] == 12
 
 

@@ -37,17 +37,17 @@ class TestPar(RecipeTestCase):
     """With a memory, which is part of what is kept, and prices."""
 
     name = "par-fast"
-    same = ("supernet/gates.jsonl", "phases/*.json")
+    same = ("supernet/trace.jsonl", "phases/*.json")
 
 
 class TestFft(RecipeTestCase):
     name, task = "fft-mini", TASK
     other = "methods.1.samples=3"
-    same = ("supernet/*/price-*/gates.jsonl", "phases/*.json")
+    same = ("supernet/**/trace.jsonl", "phases/*.json")
 
 
 class TestDartformer(RecipeTestCase):
     name = "dartformer-layers"
     changes = ("after=3",)
     other = "subset=3"
-    same = ("supernet/stages.jsonl",)
+    same = ("supernet/trace.jsonl",)

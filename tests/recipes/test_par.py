@@ -13,14 +13,14 @@ from tests.cli_helpers import InProcess
 from formwright.arch import notation, parse
 from formwright.arch.attention import Attention
 from formwright.arch.counting import count
-from formwright.arch.draw import outline
 from formwright.arch.layer import LayerNorm, Residual
 from formwright.arch.mechanism import Synthesizer
 from formwright.arch.style import WIKITEXT_FRAME, Style, style, transformer_xl_base
+from formwright.draw import outline
 from formwright.errors import InputError
 from formwright.ops.past import Past
 from formwright.recipes import par
-from formwright.recipes.life import Session, begin, conduct
+from formwright.recipes.life import SUPERNET, Session, begin, conduct
 from formwright.space import named_space
 from formwright.strategy.gradient import (
     GumbelPolicy,
@@ -32,6 +32,7 @@ from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Supernet
 from formwright.tasks import load_task
+from formwright.trace import Trace
 from formwright.train import TrainConfig
 from formwright.zoo.transformer_xl import TABLE_1
 
@@ -264,6 +265,7 @@ def test_prices_are_measured_once_and_weigh_on_the_order(tmp_path: Path) -> None
     assert set(session.recall("found").values()) == {2}, "nothing is worth so much"
     path = tmp_path / "phases" / "prices.json"
     rows = json.loads(path.read_bytes())
+    assert Trace(tmp_path / SUPERNET).prices() == {n: tuple(row) for n, row in rows.items()}
     assert sum(max(row) for row in rows.values()) == pytest.approx(1)
     assert all(row[2] == 0 for row in rows.values()), "identity is free"
     changed = {name: [0.0, 0.0, 1.0] for name in rows}

@@ -17,8 +17,8 @@ import formwright as fw
 from formwright.errors import InputError, SpecError
 from formwright.recipes.headline import champion
 from formwright.recipes.life import begin, conduct, recipe_of
-from formwright.recipes.statistics import spearman
 from formwright.recipes.usual import UsualSearch
+from formwright.statistics import spearman
 from formwright.study import Rules, Study
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.trial import Objective, Trial

@@ -1,6 +1,5 @@
 """Studies with a supernet in their folder, made by hand: what one-shot recipes leave behind."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -17,20 +16,29 @@ from formwright.report.material import Material
 from formwright.space import SomeOf, TreeSpace, space_data
 from formwright.space.order import order_space
 from formwright.study.outcome import Baseline, Outcome
+from formwright.trace import Trace
 from formwright.trial import Objective, Trial
 
 TWO = (Objective("bits_per_byte"), Objective("latency"))
 SLOTS, STEPS = 12, 40
 
 
-def lines(path: Path, rows: list[Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def lines(folder: Path, kind: str, rows: list[Any]) -> None:
+    """Add to the trace of a folder, as the program writes it."""
+    for row in rows:
+        Trace(folder).add(kind, **row)
+
+
+def gates(folder: Path, rows: list[Any]) -> None:
+    """Gates by step, from rows of one decision each."""
+    steps: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        steps.setdefault(row["step"], {})[row["name"]] = row["values"]
+    lines(folder, "gates", [{"step": step, "values": values} for step, values in steps.items()])
 
 
 def written(folder: Path, space: TreeSpace) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "search.json").write_text(json.dumps({"space": space_data(space)}), encoding="utf-8")
+    Trace(folder).add("space", space=space_data(space))
 
 
 def order(slots: int = SLOTS) -> TreeSpace:
@@ -55,7 +63,7 @@ def searched(folder: Path, slots: int = SLOTS, **changes: Any) -> Material:
         for step in range(1, STEPS + 1)
         for slot in range(slots)
     ]
-    lines(supernet / "gates.jsonl", rows)
+    gates(supernet, rows)
     best = {
         f"layer{i}": max(range(3), key=share(i, STEPS, slots).__getitem__) for i in range(slots)
     }
@@ -78,7 +86,7 @@ def priced(folder: Path) -> Material:
     """The same, and what options cost."""
     found = searched(folder)
     rows = {f"layer{i}": [0.06, 0.02, 0.0] for i in range(SLOTS)}
-    (folder / "supernet" / "prices.json").write_text(json.dumps(rows), encoding="utf-8")
+    lines(folder / "supernet", "prices", [{"values": rows}])
     return found
 
 
@@ -93,10 +101,9 @@ def competed(folder: Path) -> Material:
             {"step": step, "name": "layer0", "values": [1 - (1 - end) * step / 9, 0.0, 0.0]}
             for step in range(10)
         ]
-        lines(place / "gates.jsonl", rows)
+        gates(place, rows)
         data = {"method": method, "price": 2.0, "folder": f"supernet/{method}/price-2"}
-        (supernet / method / "found.json").write_text(json.dumps(data), encoding="utf-8")
-    lines(supernet / "gates.jsonl", rows)  # as the method that was last leaves them
+        lines(supernet, "found", [data])
     methods = (["a"], ["c", "b"])
     trials = [
         replace(t, details={"methods": names})
@@ -136,7 +143,7 @@ def pruned(folder: Path) -> Material:
                 "words": f"{len(alive)} heads are alive",
             }
         )
-    lines(supernet / "stages.jsonl", rows)
+    lines(supernet, "stage", rows)
     found = searched(folder / "other")
     trials = list(found.trials)
     return material(trials, TWO, folder=folder, space=found.space, notations=found.notations)

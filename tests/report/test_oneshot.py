@@ -1,6 +1,5 @@
 """Sections of one-shot searches: what they compute, and that nothing in a file breaks them."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from tests.report.oneshot import (
     SLOTS,
     STEPS,
     competed,
+    gates,
     lines,
     order,
     priced,
@@ -30,6 +30,7 @@ from formwright.report.sections.selected import selected_info
 from formwright.report.sections.shares import shares_info
 from formwright.report.supernet import methods_of, place_of, stem_of, trace_of
 from formwright.space.components import Cut
+from formwright.trace import FILE, Trace
 
 SECTIONS = ("selected", "shares", "pruning", "gates")
 
@@ -141,8 +142,8 @@ def test_methods_are_read_from_the_study_only(tmp_path: Path, place: object) -> 
     other = competed(tmp_path / "other")
     assert len(methods_of(other)) == 2
     found = competed(tmp_path / "study")
-    path = tmp_path / "study" / "supernet" / "a" / "found.json"
-    path.write_text(json.dumps({"method": "a", "price": 1, "folder": place}))
+    data = {"method": "a", "price": 1, "folder": place}
+    lines(tmp_path / "study" / "supernet", "found", [data])
     assert [method.name for method in methods_of(found)] == ["b"]
     assert not Reader(page_html(found)).open
 
@@ -154,7 +155,7 @@ def test_gates_of_slices_share_a_colour(tmp_path: Path) -> None:
         for step in range(5)
         for i in range(3)
     ]
-    lines(tmp_path / "supernet" / "gates.jsonl", rows)
+    gates(tmp_path / "supernet", rows)
     found = material([], folder=tmp_path)
     (info,) = gates_info(trace_of(found))
     (part,) = info.series
@@ -173,7 +174,7 @@ def test_of_a_part_that_is_on_or_off_only_the_first_is_drawn(tmp_path: Path) -> 
         for step in range(5)
         for name in names
     ]
-    lines(tmp_path / "supernet" / "gates.jsonl", rows)
+    gates(tmp_path / "supernet", rows)
     (info,) = gates_info(trace_of(material([], folder=tmp_path)))
     assert (info.group.title, len(info.group.names)) == ("head", 4)
     (part,) = info.series
@@ -220,7 +221,7 @@ def test_the_selected_architecture_stands_beside_the_baseline(tmp_path: Path) ->
 def test_many_looks_are_thinned_from_first_to_last(tmp_path: Path) -> None:
     written(tmp_path / "supernet", order(2))
     rows = [{"step": s, "name": "layer0", "values": [0.5, 0.25, 0.25]} for s in range(5000)]
-    lines(tmp_path / "supernet" / "gates.jsonl", rows)
+    gates(tmp_path / "supernet", rows)
     looks = trace_of(material([], folder=tmp_path)).looks
     assert len(looks) == 160
     assert (looks[0].step, looks[-1].step) == (0, 4999)
@@ -245,12 +246,18 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "cut off": lambda p: p.write_bytes(p.read_bytes()[:-25]),
     "binary": lambda p: p.write_bytes(bytes(range(256)) * 50),
     "empty": lambda p: p.write_bytes(b""),
-    "other JSON": lambda p: p.write_text('[1, 2]\n{"step": "x"}\nnull\n{"stage": 1, "alive": 3}\n'),
+    "other JSON": lambda p: p.write_text(
+        '[1, 2]\n{"kind": "gates", "step": "x"}\nnull\n{"kind": 3}\n{"step": 1}\n'
+        '{"kind": "stage", "stage": 1, "alive": 3, "words": ""}\n{"kind": "prices"}\n'
+        '{"kind": "found", "method": []}\n{"kind": "space", "space": 4}\n'
+    ),
     "strange numbers": lambda p: p.write_text(
-        '{"step": 1, "name": "layer0", "values": [NaN, 1, 0]}\n'
-        '{"step": 2, "name": "layer0", "values": [1e999, 1, 0]}\n'
-        '{"step": true, "name": "layer0", "values": [1, 0, 0]}\n'
-        '{"stage": 0, "alive": {"heads": [0, "x", null]}, "scores": {"heads": {"a": 1, "0": []}}}\n'
+        '{"kind": "gates", "step": 1, "values": {"layer0": [NaN, 1, 0]}}\n'
+        '{"kind": "gates", "step": 2, "values": {"layer0": [1e999, 1, 0]}}\n'
+        '{"kind": "gates", "step": true, "values": {"layer0": [1, 0, 0]}}\n'
+        '{"kind": "prices", "values": {"layer0": [NaN], "layer1": "x"}}\n'
+        '{"kind": "stage", "stage": 0, "alive": {"heads": [0, "x", null]}, "words": "",'
+        ' "scores": {"heads": {"a": 1, "0": []}}}\n'
     ),
     "deep": lambda p: p.write_text("[" * 100_000),
     "gone": lambda p: p.unlink(),
@@ -259,23 +266,28 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("file", ["gates.jsonl", "search.json", "prices.json", "stages.jsonl"])
-def test_damaged_files_break_nothing(tmp_path: Path, damage: str, file: str) -> None:
-    found = pruned(tmp_path) if file == "stages.jsonl" else priced(tmp_path)
-    DAMAGE[damage](tmp_path / "supernet" / file)
-    page = Reader(page_html(found))
-    assert not page.open
-    if file == "gates.jsonl" and damage == "cut off":
-        (info,) = shares_info(trace_of(found))
-        assert info.step == 20 * STEPS
-        assert len(info.shares) == SLOTS - 1, "only the last line is lost"
+@pytest.mark.parametrize("made", [priced, pruned])
+def test_a_damaged_trace_breaks_nothing(
+    tmp_path: Path, damage: str, made: Callable[[Path], Material]
+) -> None:
+    found = made(tmp_path)
+    DAMAGE[damage](tmp_path / "supernet" / FILE)
+    assert not Reader(page_html(found)).open
+
+
+def test_of_a_trace_that_was_cut_off_only_the_last_line_is_lost(tmp_path: Path) -> None:
+    found = searched(tmp_path)
+    DAMAGE["cut off"](tmp_path / "supernet" / FILE)
+    (info,) = shares_info(trace_of(found))
+    assert info.step == 20 * (STEPS - 1)
+    Trace(tmp_path / "supernet").add("gates", step=9999, values={"layer0": [1.0, 0.0, 0.0]})
+    assert trace_of(found).looks[-1].step == 9999, "what is added later is whole"
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("file", ["found.json", "price-2/gates.jsonl", "price-2/search.json"])
-def test_a_damaged_method_leaves_the_other(tmp_path: Path, damage: str, file: str) -> None:
+def test_a_damaged_method_leaves_the_other(tmp_path: Path, damage: str) -> None:
     found = competed(tmp_path)
-    DAMAGE[damage](tmp_path / "supernet" / "b" / file)
+    DAMAGE[damage](tmp_path / "supernet" / "b" / "price-2" / FILE)
     page = Reader(page_html(found))
     assert not page.open
     assert "Search a, at price 2" in page.words
@@ -287,17 +299,18 @@ def test_hostile_words_in_the_files_stay_words(tmp_path: Path) -> None:
     rows = [
         {"step": step, "name": name, "values": [0.5, 0.5]} for step in (1, 2) for name in words[:40]
     ]
-    lines(supernet / "gates.jsonl", rows)
+    gates(supernet, rows)
     stages = [
         {"stage": i, "alive": {words[i]: [0, 1]}, "scores": {words[i]: {"0": 1.0}}, "words": word}
         for i, word in enumerate(words[:60])
     ]
-    lines(supernet / "stages.jsonl", stages)
-    (supernet / "prices.json").write_text(json.dumps({name: [1.0, 0.0] for name in words[:40]}))
-    for number, word in enumerate(words):
-        (supernet / str(number)).mkdir()
-        data = {"method": word, "folder": "supernet" if number % 2 else word}
-        (supernet / str(number) / "found.json").write_text(json.dumps(data))
+    lines(supernet, "stage", stages)
+    lines(supernet, "prices", [{"values": {name: [1.0, 0.0] for name in words[:40]}}])
+    settled = [
+        {"method": word, "folder": "supernet" if number % 2 else word}
+        for number, word in enumerate(words)
+    ]
+    lines(supernet, "found", settled)
     page = Reader(page_html(material([], folder=tmp_path)))
     assert not page.open
     assert not [n for n, _ in page.tags if n in ("iframe", "base", "form", "object")]

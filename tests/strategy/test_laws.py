@@ -337,7 +337,9 @@ def test_given_members_come_first_in_order_and_then_as_many_random_ones_as_asked
     wanted = [Proposal(decisions=space.sample(rng), origin=word) for word in ("found", "seed")]
     search = make_strategy("given", space, [ERROR], 3, candidates=wanted, random=4)
     trials = run(search, 20)
-    assert [(t.origin, t.decisions) for t in trials[:2]] == [(p.origin, p.decisions) for p in wanted]
+    assert [(t.origin, t.decisions) for t in trials[:2]] == [
+        (p.origin, p.decisions) for p in wanted
+    ]
     assert [t.origin for t in trials[2:]] == ["control"] * 4
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from formwright.strategy.ridge import Features, LogScale, Ridge
+from formwright.statistics import Ridge
+from formwright.strategy.features import Features, LogScale
 
 RNG = np.random.default_rng(0)
 

@@ -26,6 +26,8 @@ from formwright.strategy.gradient import (
 )
 from formwright.supernet import Supernet
 from formwright.train.config import TrainConfig
+from formwright.train.distributed import World
+from formwright.train.engine import Engine
 
 
 def made() -> TreeSpace:
@@ -85,14 +87,15 @@ def test_what_the_last_step_broke_is_noticed(poison: int) -> None:
 def test_weights_that_broke_after_the_last_loss_are_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    move = SupernetSearch._move_weights
+    update = Engine.update
 
-    def breaking(search: SupernetSearch) -> None:
-        move(search)
-        if search.number == 10:  # the last that teaches weights
-            next(search.supernet.parameters()).data.fill_(float("inf"))
+    def breaking(engine: Engine, *args: Any, **kwargs: Any) -> Any:
+        found = update(engine, *args, **kwargs)
+        if engine.number == 10:  # the last that teaches weights
+            next(engine.model.parameters()).data.fill_(float("inf"))
+        return found
 
-    monkeypatch.setattr(SupernetSearch, "_move_weights", breaking)
+    monkeypatch.setattr(Engine, "update", breaking)
     with pytest.raises(Diverged, match="weights or gates stopped being numbers"):
         search_supernet(*begun(), ToyTask(), numbers(steps=11))
 
@@ -189,8 +192,10 @@ def test_each_batch_of_an_update_has_coins_of_its_own() -> None:
     supernet = Supernet(space(Maybe("last", Residual(FeedForward(4))), frame=ToyTask().frame))
     policy = BernoulliPolicy(supernet)
     search = SupernetSearch(supernet, policy, ToyTask(), numbers())
-    rows = {search._gates(0, part).row("last") for part in range(20)}
-    assert len(rows) == 2
+    batch = ToyTask().plan(batch_tokens=48, seed=0).batch(0)
+    for learns in (False, True):
+        drawn = [search.passes(0, part, batch, learns=learns) for part in range(20)]
+        assert len({gates.row("last") for ((_, gates),) in drawn}) == 2
 
 
 def test_rates_fall_with_time_where_there_are_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +205,7 @@ def test_rates_fall_with_time_where_there_are_no_steps(monkeypatch: pytest.Monke
     rates: list[float] = []
 
     def seen(search: SupernetSearch) -> bool:
-        rates.append(search.optimiser.param_groups[0]["lr"])
+        rates.append(search.engine.optimiser.param_groups[0]["lr"])
         return False
 
     search_supernet(*begun(), ToyTask(), config, SearchConfig(every=0), stop=seen)
@@ -209,10 +214,15 @@ def test_rates_fall_with_time_where_there_are_no_steps(monkeypatch: pytest.Monke
     assert rates[-1] < 0.2 * config.lr
 
 
-@pytest.mark.parametrize("name", ["compile", "shard", "patience"])
-def test_numbers_that_a_supernet_cannot_keep_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name}=.* cannot be kept by a supernet"):
-        search_supernet(*begun(), ToyTask(), numbers(**{name: 1}))
+def test_numbers_that_a_supernet_cannot_keep_are_refused() -> None:
+    with pytest.raises(InputError, match="patience=1 cannot be kept by a supernet"):
+        search_supernet(*begun(), ToyTask(), numbers(patience=1))
+
+
+def test_processes_cannot_share_a_batch_between_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formwright.strategy.gradient.stepping.join_world", lambda _: World(0, 2))
+    with pytest.raises(InputError, match=r"several processes search.*share=False"):
+        search_supernet(*begun(), ToyTask(), numbers(), SearchConfig(share=True))
 
 
 def test_looks_at_the_validation_set_are_passed_over() -> None:

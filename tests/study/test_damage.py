@@ -16,8 +16,9 @@ from tests.study.toy import archive, free, study
 
 from formwright.errors import InputError, StorageError
 from formwright.execute import search
+from formwright.locks import Lock
 from formwright.study import Study
-from formwright.study.folder import Lock, check_disk, file_system
+from formwright.study.folder import check_disk, file_system
 from formwright.study.rows import Addition, dumped
 from formwright.study.schema import FORMAT_VERSION
 from formwright.trial import Trial

@@ -12,6 +12,7 @@ from tests.study.toy import (
     Logged,
     archive,
     free,
+    parents_seen,
     space,
     study,
     tiny,
@@ -21,6 +22,8 @@ from tests.study.toy import (
 
 from formwright.errors import InputError
 from formwright.execute import Serial, search
+from formwright.space import Space, space_kind
+from formwright.space.registry import KINDS
 from formwright.strategy.blackbox import Strategy, strategy
 from formwright.strategy.blackbox.base import STRATEGIES
 from formwright.study import Answer, Event, Job, Rules, Study, front, run
@@ -373,3 +376,44 @@ def test_an_executor_of_ones_own_needs_four_methods(tmp_path: Path) -> None:
     run(plain, Serial(free), trials=40)
     run(odd, Backwards(free), trials=40)
     assert archive(plain) == archive(odd)
+
+
+def test_decisions_may_be_any_json_and_come_back_frozen(tmp_path: Path) -> None:
+    class Nested(Space):
+        name = "nested"
+
+        def draw(self, rng: Any) -> Any:
+            return {"code": [["op", rng.randrange(3)], {"of": [1, 2]}]}
+
+        def change(self, parent: Any, rng: Any, rate: float | None = None) -> Any:
+            return self.draw(rng)
+
+        def resolve(self, decisions: Any) -> Any:
+            (_, number), rest = decisions["code"]
+            return number, tuple(rest["of"])
+
+        def to_data(self) -> dict[str, Any]:
+            return {}
+
+        @classmethod
+        def from_data(cls, data: Any) -> "Nested":
+            return cls()
+
+    space_kind("nested")(Nested)
+    try:
+        made = study(tmp_path / "s", space=Nested(), strategy="watching")
+        run(made, Serial(lambda job: {"loss": float(job.arch[0]), "speed": 1.0}), trials=8)
+        again = Study.open(tmp_path / "s")
+        assert again.space.name == "nested"
+        assert [t.decisions for t in again.trials] == [t.decisions for t in made.trials]
+        assert again.trials[0].decisions["code"][1] == {"of": (1, 2)}
+        assert {t.original is None for t in again.trials} == {True, False}  # three members only
+    finally:
+        KINDS.forget("nested")
+
+
+def test_the_folders_of_parents_reach_the_evaluator_of_a_worker_too(tmp_path: Path) -> None:
+    made = study(tmp_path / "s", strategy="climbing", window=1)
+    search(made, parents_seen, workers=2, trials=4)
+    seen = [trial.values["parents"] for trial in made.trials]
+    assert seen == [0.0, 1.0, 0.0, 1.0]

@@ -39,7 +39,15 @@ def done(number: int, **changes: object) -> Trial:
 
 def test_a_trial_comes_back_as_it_was_stored(store: Store) -> None:
     trial = Trial(
-        0, {"b": 1, "a": (0, 2), "c": 0.1}, "id", parents=(), rung=2, steps=7, origin="mutation", details={"a": [1, {"b": 2.5}]}, note='"quoted" Ünïcode'
+        0,
+        {"b": 1, "a": (0, 2), "c": 0.1},
+        "id",
+        parents=(),
+        rung=2,
+        steps=7,
+        origin="mutation",
+        details={"a": [1, {"b": 2.5}]},
+        note='"quoted" Ünïcode',
     )
     store.step([], [Addition(trial, dumped(trial.decisions), "words")], running=False)
     assert store.trials() == [trial]

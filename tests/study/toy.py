@@ -108,10 +108,29 @@ def threads(job: Job) -> Mapping[str, float]:
     return values_of(job.trial) | {"threads": float(os.environ["OMP_NUM_THREADS"])}
 
 
+def parents_seen(job: Job) -> Mapping[str, float]:
+    """How many of the parents' folders are those of trials before it."""
+    before = {job.folder.with_name(f"{number:06d}") for number in range(job.trial.number)}
+    return values_of(job.trial) | {"parents": float(len(before & set(job.parents)))}
+
+
 def archive(study: Study) -> list[tuple[Any, ...]]:
     """All of a study's trials that a repetition must give again."""
     return [
-        (t.number, t.decisions, t.arch, t.state, t.values, t.reason, t.parents, t.rung, t.steps,
-         t.origin, t.note, t.details, t.original)
+        (
+            t.number,
+            t.decisions,
+            t.arch,
+            t.state,
+            t.values,
+            t.reason,
+            t.parents,
+            t.rung,
+            t.steps,
+            t.origin,
+            t.note,
+            t.details,
+            t.original,
+        )
         for t in study.trials
     ]

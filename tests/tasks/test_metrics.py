@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from formwright.statistics import pearson, spearman
 from formwright.tasks import metrics
 
 
@@ -44,15 +45,15 @@ def test_matthews_of_a_constant_answer_is_zero() -> None:
 
 def test_pearson_is_numpys_correlation() -> None:
     a, b = np.random.default_rng(0).normal(size=(2, 50))
-    assert metrics.pearson(a, b) == pytest.approx(np.corrcoef(a, b)[0, 1])
-    assert metrics.pearson(np.ones(5), np.arange(5)) == 0.0
+    assert pearson(a, b) == pytest.approx(np.corrcoef(a, b)[0, 1])
+    assert pearson(np.ones(5), np.arange(5)) == 0.0
 
 
 def test_spearman_shares_ranks_between_equals() -> None:
     # ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4
-    found = metrics.spearman(np.array([1, 2, 2, 9]), np.array([1, 2, 3, 4]))
+    found = spearman(np.array([1, 2, 2, 9]), np.array([1, 2, 3, 4]))
     assert found == pytest.approx(np.corrcoef([1, 2.5, 2.5, 4], [1, 2, 3, 4])[0, 1])
-    assert metrics.spearman(np.arange(9), np.exp(np.arange(9))) == pytest.approx(1.0)
+    assert spearman(np.arange(9), np.exp(np.arange(9))) == pytest.approx(1.0)
 
 
 def test_perplexity_and_bits_of_a_fair_coin() -> None:
@@ -109,4 +110,4 @@ def test_class_metrics_equal_scikit_learns(classes: int) -> None:
 def test_correlations_equal_scipys() -> None:
     stats = pytest.importorskip("scipy.stats")
     a, b = np.random.default_rng(1).integers(9, size=(2, 60))
-    assert metrics.spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+    assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)

@@ -261,16 +261,22 @@ def test_a_full_disk_leaves_the_older_checkpoints_intact(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("shard", [False, True])
-def test_two_processes_train_together(tmp_path: Path, shard: bool) -> None:
-    program = tmp_path / "program.py"
+def test_two_processes_train_as_one_that_reads_both_their_batches(
+    tmp_path: Path, shard: bool
+) -> None:
+    """Also where they were stopped and went on from a checkpoint."""
+    program, root = tmp_path / "program.py", Path(__file__).parents[2]
     program.write_text(
         "import torch\n"
         "torch.set_num_threads(1)\n"
         "from formwright.train import TrainConfig, train\n"
         "from tests.train.toy import ToyTask, architecture\n"
         f"config = TrainConfig(steps=12, batch_tokens=48, shard={shard}, checkpoint_every=6)\n"
-        f"model, result = train(architecture(), ToyTask(), config, out={str(tmp_path / 'run')!r})\n"
-        "print(result.state, result.tokens, flush=True)\n"
+        "asked = iter([False] * 4 + [True])\n"
+        "for stop in (lambda: next(asked), None):\n"
+        "    run = (architecture(), ToyTask(), config)\n"
+        f"    model, result = train(*run, out={str(tmp_path / 'run')!r}, stop=stop)\n"
+        "    print(result.state, result.tokens, flush=True)\n"
         "torch.distributed.destroy_process_group()\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"]
@@ -279,10 +285,14 @@ def test_two_processes_train_together(tmp_path: Path, shard: bool) -> None:
         [*command, str(program)],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=root,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{root / 'src'}:{root}"},
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("finished 1152") == 2
-    assert (tmp_path / "run" / "model" / "model.safetensors").exists()
+    assert done.stdout.count("interrupted 480") == done.stdout.count("finished 1152") == 2
+    found = load_model(tmp_path / "run" / "model").state_dict()
+    one = TrainConfig(steps=12, batch_tokens=48, accumulate=2)  # reads what both read
+    wanted = train(architecture(), ToyTask(), one)[0].state_dict()
+    for name, value in wanted.items():
+        torch.testing.assert_close(found[name], value, rtol=0, atol=1e-5)

@@ -6,6 +6,7 @@ Most tests run over every entry, so a new one is tested for free; it only needs 
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
@@ -29,8 +30,8 @@ from formwright.arch import (
 from formwright.arch.style import WIKITEXT_FRAME
 from formwright.arch.writer import letter_of
 from formwright.cost import Counts, count
-from formwright.errors import SpecError, UnknownName
-from formwright.zoo import autodistil, evolved, lite, nas_bert, transformer_xl
+from formwright.errors import InputError, UnknownName
+from formwright.zoo import autodistil, evolved, nas_bert, transformer_xl
 from formwright.zoo.registry import Entry, published
 
 every_entry = pytest.mark.parametrize("name", zoo.names())
@@ -155,7 +156,7 @@ def test_an_unknown_name_suggests_the_closest_one() -> None:
 def test_a_name_cannot_be_taken_twice() -> None:
     zoo.names()  # all families are loaded
     register = published("par-base", system="PAR", paper=transformer_xl.PAR)
-    with pytest.raises(SpecError, match="already has an entry called 'par-base'"):
+    with pytest.raises(InputError, match="zoo entry 'par-base' is already registered"):
         register(lambda: built("par-base"))
 
 
@@ -216,13 +217,32 @@ def test_sandwich_only_reorders_the_blocks() -> None:
 # --- LiteTransformerSearch ----------------------------------------------------------------------
 
 
+def decoder_params_gpt2(width: int, heads: Sequence[int], inner: Sequence[int]) -> int:
+    """The closed form that LTS ranks GPT-2 models by."""
+    total = 2 * width
+    for head, size in zip(heads, inner, strict=True):
+        across = head * (width // head)
+        attention = 3 * width * across + 3 * across + across * width + width
+        total += attention + 2 * width * size + size + width + 4 * width
+    return total
+
+
+def decoder_params_transformer_xl(width: int, heads: Sequence[int], inner: Sequence[int]) -> int:
+    """The closed form that LTS ranks Transformer-XL models by."""
+    total = 0
+    for head, size in zip(heads, inner, strict=True):
+        across = head * (width // head)
+        attention = 5 * width * across + 2 * across
+        total += attention + 2 * width * size + size + width + 4 * width
+    return total
+
+
 @pytest.mark.parametrize("name", [name for name in zoo.names() if name.startswith("lite-")])
 def test_decoder_parameters_follow_the_closed_form(name: str) -> None:
     arch = built(name)
     heads = [attention.heads for attention in arch.self_attentions()]
     inner = [layer.inner.inner for layer in arch.layers.layers[1::2]]  # type: ignore[attr-defined]
-    is_gpt2 = "gpt2" in name
-    formula = lite.decoder_params_gpt2 if is_gpt2 else lite.decoder_params_transformer_xl
+    formula = decoder_params_gpt2 if "gpt2" in name else decoder_params_transformer_xl
     decoder_params = counted(name).non_embedding
     assert decoder_params == formula(arch.backbone.width, heads, inner)
     assert decoder_params == zoo.get(name).reported.get("decoder_params", decoder_params)

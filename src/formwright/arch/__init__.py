@@ -1,4 +1,4 @@
-"""The architecture language: nodes, notation, JSON, ids, differences, drawings. No torch."""
+"""The architecture language: nodes, notation, JSON, ids, differences. No torch."""
 
 from formwright.arch.architecture import Architecture, Backbone, Decoder, Encoder, Seq2Seq
 from formwright.arch.attention import Attention

@@ -17,7 +17,7 @@ from formwright.arch.graph.formula import Formula, tidied
 from formwright.arch.graph.program import Program
 from formwright.arch.graph.tidy_program import tidy_program
 from formwright.arch.layer import FeedForward, Identity, Residual, Stack
-from formwright.arch.node import Node, field_types, node_class
+from formwright.arch.node import Node, field_types, nodes
 from formwright.errors import FormatError, SpecError
 
 FORMAT_VERSION = 1  # raised on any change that an older reader could not load
@@ -66,14 +66,14 @@ def from_data(data: Any, path: str = "", depth: int = 0) -> Any:
     """The inverse of ``to_data``; errors name the path to what is wrong."""
     if depth > _DEEPEST:
         raise FormatError(f"{path}: nodes are nested more than {_DEEPEST} deep.")
-    if isinstance(data, list):
+    if isinstance(data, list | tuple):
         return tuple(from_data(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(data))
     if not isinstance(data, dict):
         return data
     if not isinstance(data.get("node"), str):
         raise FormatError(f'{path}: an object must have a "node" key with the name of a node.')
     try:
-        cls = node_class(data["node"])
+        cls = nodes.get(data["node"])
         known = field_types(cls)
         for key in data:
             if key != "node" and key not in known:

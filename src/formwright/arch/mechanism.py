@@ -24,6 +24,7 @@ class Mechanism(Node):
     complexity: ClassVar[str] = "n^2"  # of time, in the length
     can_be_causal: ClassVar[bool] = True
     positions: ClassVar[Literal["all", "turned", "none"]] = "none"  # which reach its scores
+    lra_breaks: ClassVar[frozenset[Law]] = frozenset()  # with ``lra``, where it has that field
 
     @property
     def breaks(self) -> frozenset[Law]:
@@ -32,7 +33,7 @@ class Mechanism(Node):
         ``causal``: in a decoder a later token can still change an earlier result; ``padding``:
         padding is seen; ``pieces``: a text cannot be read piece by piece.
         """
-        return frozenset()
+        return self.lra_breaks if getattr(self, "lra", False) else frozenset()
 
     def check(self, attention: "Attention", site: Site) -> None:
         """Raise ``ShapeError`` when the mechanism cannot work in that attention."""
@@ -164,10 +165,7 @@ class Sparse(Mechanism):
     paper = "https://arxiv.org/abs/1904.10509"
     complexity = "n^2; n^1.5 with blocks of sqrt(n)"
     positions = "turned"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"pieces"}) if self.lra else frozenset()
+    lra_breaks = frozenset({"pieces"})
 
     def count(self, attention: "Attention", site: Site, load: Load) -> Count:
         n = load.length
@@ -237,10 +235,7 @@ class LinearTransformer(Featured):
 
     lra: bool = False
     paper = "https://arxiv.org/abs/2006.16236"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
+    lra_breaks = frozenset({"padding"})
 
 
 @node("performer")
@@ -254,10 +249,7 @@ class Performer(Featured):
     random_features: Positive = 64
     lra: bool = False
     paper = "https://arxiv.org/abs/2009.14794"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
+    lra_breaks = frozenset({"padding"})
 
     def features(self, attention: "Attention", site: Site) -> int:
         return super().features(attention, site) if self.kernel == "relu" else self.random_features
@@ -285,10 +277,7 @@ class Linformer(Mechanism):
     paper = "https://arxiv.org/abs/2006.04768"
     complexity = "n"
     can_be_causal = False
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
+    lra_breaks = frozenset({"padding"})
 
     def count(self, attention: "Attention", site: Site, load: Load) -> Count:
         key, value = attention.key_size(site.width), attention.value_size(site.width)
@@ -364,10 +353,7 @@ class Synthesizer(Mechanism):
     lra: bool = False
     paper = "https://arxiv.org/abs/2005.00743"
     complexity = "n^2 by definition"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
+    lra_breaks = frozenset({"padding"})
 
     def check(self, attention: "Attention", site: Site) -> None:
         if attention.query_key != "none":

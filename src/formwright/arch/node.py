@@ -11,32 +11,25 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass
 from functools import cache, wraps
-from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from formwright.errors import SpecError, UnknownName
+from formwright.registry import Declared
 
 NodeType = TypeVar("NodeType", bound="Node")
 Found = TypeVar("Found")
 FieldTest = tuple[str, Any, Callable[[Any], bool]]  # name, type hint, whether a value fits it
 
-_NODES: dict[str, type["Node"]] = {}
+# Plug-ins declare node and operator in one module, which may need torch: it is not imported before
+# a name is asked for that nothing here has.
+nodes: Declared[type["Node"]] = Declared("node", "formwright.ops")
+
 _TYPES: dict[type["Node"], Mapping[str, Any]] = {}
 _DEFAULTS: dict[type["Node"], Mapping[str, Any]] = {}
 _TESTS: dict[type["Node"], tuple[FieldTest, ...]] = {}
 _MEMORY = "_memory"  # where a node keeps what it has found out about itself
 _ANSWERS = 256  # kept there at most
 _LOOSE = (int, list, tuple)  # what may be written in two ways
-
-
-def _load_entry_points() -> None:
-    """Import what installed packages announce as operators of their own."""
-    for plugin in entry_points(group="formwright.ops"):
-        plugin.load()
-
-
-# Called once, before a name is given up: plug-ins are found without an import.
-_LOADERS: list[Callable[[], None]] = [_load_entry_points]
 
 
 @dataclass(frozen=True)
@@ -160,35 +153,13 @@ def node(name: str) -> Callable[[type[NodeType]], type[NodeType]]:
     """Declare a node class and make it known to notation and JSON under ``name``."""
 
     def register(cls: type[NodeType]) -> type[NodeType]:
-        if name in _NODES:
-            raise SpecError(f"Node {name!r} is already declared by {_NODES[name].__module__}.")
         cls = dataclass(frozen=True)(cls)
         cls.__hash__ = recalled(cls.__hash__)  # type: ignore[method-assign]
         cls.NAME = name
-        _NODES[name] = cls
+        nodes.add(name, cls)
         return cls
 
     return register
-
-
-def load_plugins() -> None:
-    """Load everything that may declare more nodes."""
-    while _LOADERS:
-        _LOADERS.pop(0)()
-
-
-def node_class(name: str) -> type[Node]:
-    """The class declared as ``name``."""
-    if name not in _NODES:
-        load_plugins()
-    if name not in _NODES:
-        raise UnknownName("node", name, _NODES)
-    return _NODES[name]
-
-
-def node_names() -> list[str]:
-    """Every declared name, sorted."""
-    return sorted(_NODES)
 
 
 def field_types(cls: type[Node]) -> Mapping[str, Any]:
@@ -219,7 +190,7 @@ def describe_type(hint: Any) -> str:
     if origin is tuple:
         return f"a list, each {describe_type(args[0])}"
     if isinstance(hint, type) and issubclass(hint, Node):
-        kinds = sorted(k for k, cls in _NODES.items() if issubclass(cls, hint))
+        kinds = sorted(k for k, cls in nodes.items() if issubclass(cls, hint))
         return kinds[0] if len(kinds) == 1 else f"a node ({', '.join(kinds)})"
     plain = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
     return "none" if hint is types.NoneType else plain.get(hint, str(hint))

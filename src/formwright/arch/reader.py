@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from formwright.arch.architecture import Architecture, Backbone
 from formwright.arch.frame import Frame
 from formwright.arch.layer import Layer, Stack
-from formwright.arch.node import Node, field_default, field_types, node_class, node_names
+from formwright.arch.node import Node, field_default, field_types, nodes
 from formwright.arch.style import Style, plain_letters, style, style_names, transformer_xl_base
 from formwright.errors import NotationError, SpecError, UnknownName
 
@@ -136,8 +136,8 @@ class _Reader:
         return int(raw.value)
 
     def known_backbone(self, raw: _Call) -> None:
-        backbones = [n for n in node_names() if issubclass(node_class(n), Backbone)]
-        if raw.name not in backbones:
+        if raw.name not in nodes or not issubclass(nodes.get(raw.name), Backbone):
+            backbones = [n for n, cls in nodes.items() if issubclass(cls, Backbone)]
             error = UnknownName("backbone or style", raw.name, backbones + style_names())
             self.fail(str(error), raw.column)
 
@@ -275,10 +275,10 @@ class _Reader:
             if letter not in self.letters:
                 after = word.column + len(word.name)
                 if len(word.name) > 2 and self.text[after : after + 1] == "(":
-                    names = [n for n in node_names() if issubclass(node_class(n), Layer)]
+                    names = [n for n, cls in nodes.items() if issubclass(cls, Layer)]
                     self.fail(str(UnknownName("layer", word.name, names)), word.column)
                 known = ", ".join(sorted(self.letters))
-                close = get_close_matches(word.name, node_names(), n=1)
+                close = get_close_matches(word.name, sorted(nodes), n=1)
                 hint = f" Did you mean {close[0]}?" if close else ""
                 self.fail(
                     f"{letter!r} is not a layer here; known letters are {known}.{hint}",
@@ -291,10 +291,7 @@ class _Reader:
     def is_layer_name(self, name: str) -> bool:
         if name in self.letters or len(name) < 3:
             return False
-        try:
-            return issubclass(node_class(name), Layer)
-        except SpecError:
-            return False
+        return name in nodes and issubclass(nodes.get(name), Layer)
 
     def value(self, raw: Any, wanted: Any) -> Any:
         """The value of a raw piece; ``wanted`` decides between a word and a node."""
@@ -318,7 +315,7 @@ class _Reader:
 
     def node(self, raw: _Call, wanted: Any) -> Node:
         try:
-            cls = node_class(raw.name)
+            cls = nodes.get(raw.name)
         except SpecError as error:
             self.fail(str(error), raw.column)
         known = field_types(cls)

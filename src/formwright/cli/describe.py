@@ -62,8 +62,8 @@ def _data(arch: Any, counts: Any) -> dict[str, Any]:
 
 def _print(arch: Any, counts: Any) -> None:
     from formwright.arch import arch_id, notation
-    from formwright.arch.draw import draw_text
     from formwright.cli.output import console, short_bytes, short_number
+    from formwright.draw import draw_text
 
     out = console()
     print(draw_text(arch, width=max(40, min(out.width, 80))).rstrip() + "\n")
@@ -101,7 +101,7 @@ def _parts_table(counts: Any) -> Any:
 
 
 def _write_svg(path: Path, arch: Any, title: str) -> None:
-    from formwright.arch.draw import draw_svg
+    from formwright.draw import draw_svg
     from formwright.errors import InputError
 
     drawing = draw_svg(arch, title=title)

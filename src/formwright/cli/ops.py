@@ -19,12 +19,10 @@ def run(
 
 
 def _rows() -> list[dict[str, Any]]:
-    from formwright.arch.node import load_plugins, node_class, node_names
+    from formwright.arch.node import nodes
 
-    load_plugins()
     rows = []
-    for name in node_names():
-        cls = node_class(name)
+    for name, cls in nodes.items():
         kind = _kind(cls)
         if kind:
             rows.append(

@@ -46,26 +46,24 @@ def _save(path: Path, text: str, seconds: float) -> None:
 
 def _data() -> dict[str, Any]:
     from formwright.cost.machine import (
-        PACKAGES,
         cores,
         cpu,
         describe_machine,
         energy_counters,
         fingerprint,
-        missing_for,
         package_version,
+        runtimes,
     )
-    from formwright.cost.target import dtypes_of
 
-    runtimes = [
+    rows = [
         {
             "name": name,
-            "package": package,
-            "version": package_version(package),
-            "dtypes": list(dtypes_of(name)),
-            "install": missing_for(name),
+            "package": runtime.package,
+            "version": package_version(runtime.package),
+            "dtypes": list(runtime.dtypes),
+            "install": runtime.missing,
         }
-        for name, (package, _) in PACKAGES.items()
+        for name, runtime in runtimes.items()
     ]
     return {
         "cpu": cpu()["name"],
@@ -75,7 +73,7 @@ def _data() -> dict[str, Any]:
         "threads": cores(),
         "energy": bool(energy_counters()),
         "fingerprint": fingerprint(),
-        "runtimes": runtimes,
+        "runtimes": rows,
     }
 
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from formwright.arch.draw.canvas import FONT, clean
-from formwright.arch.draw.words import shortened
+from formwright.draw.canvas import FONT, clean
+from formwright.draw.words import shortened
 
 # (light, dark), told apart also without colour by the shape of their marks
 _COLOURS = (

@@ -4,7 +4,6 @@ The first line says what all are measured on. A process that dies leaves at most
 the next one cuts off, so that nothing is measured again that was measured before.
 """
 
-import fcntl
 import json
 import math
 import os
@@ -18,6 +17,7 @@ import numpy as np
 
 from formwright.cost.regression import Array
 from formwright.errors import FormatError, StorageError
+from formwright.locks import taken
 
 JOURNAL_VERSION = 1
 _OWN_SPREAD = 0.05  # of a time taken alone: how much a machine's speed wanders
@@ -157,12 +157,8 @@ def open_journal(path: Path, head: dict[str, Any]) -> Iterator[Journal]:
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}.") from None
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StorageError(
-                f"{path} is in use by another process; wait for it to end."
-            ) from None
+        if not taken(file):
+            raise StorageError(f"{path} is in use by another process; wait for it to end.")
         yield Journal(file, head, path)
 
 

@@ -1,26 +1,86 @@
-"""What this machine is and what it can measure, without loading torch."""
+"""What this machine is and what it can measure with, without loading torch."""
 
 import hashlib
 import json
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal, get_args
 
-# runtime: (the package whose version counts, what installs it)
-PACKAGES: Mapping[str, tuple[str, str]] = {
-    "eager": ("torch", "pip install torch"),
-    "compile": ("torch", "pip install torch"),
-    "onnx": ("onnxruntime", "pip install 'formwright[export]'"),
-    "openvino": ("openvino", "pip install openvino"),
-}
-# What a runtime needs besides its own package: models reach these two through ONNX.
-_ALSO = {"onnx": ("onnx", "onnxscript"), "openvino": ("onnx", "onnxscript")}
+from formwright.registry import Registry
+
+Dtype = Literal["fp32", "bf16", "int8"]
+
 # Instructions that change which kernels run, and by how much.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_tile", "asimd")
 _POWERCAP = Path("/sys/class/powercap")
+_HOME, _EXPORT = "formwright.cost.runtime", "pip install 'formwright[export]'"
+_TORCH = {"torch": "pip install torch"}
+_ONNX = {"onnx": _EXPORT, "onnxscript": _EXPORT}  # how models reach the others
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What runs models, and what it needs.
+
+    Args:
+        module: Imported when a model is run; its ``prepare(step, arguments, target)`` gives a
+            function without arguments that runs the step once.
+        needs: Packages, each with the command that installs it; the version of the first counts.
+        refuses: What it cannot compute in, and why not.
+    """
+
+    module: str
+    needs: Mapping[str, str]
+    refuses: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def package(self) -> str:
+        """The one whose version counts; where it is torch, the model itself is run."""
+        return next(iter(self.needs))
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """What it can compute in."""
+        return tuple(dtype for dtype in get_args(Dtype) if dtype not in self.refuses)
+
+    @property
+    def missing(self) -> str | None:
+        """The command that installs what is not here; None when it can be used."""
+        lacks = (how for package, how in self.needs.items() if package_version(package) is None)
+        return next(lacks, None)
+
+
+runtimes: Registry[Runtime] = Registry("runtime", "formwright.runtimes")
+runtimes.add("eager", Runtime(f"{_HOME}.eager", _TORCH))
+runtimes.add(
+    "compile",
+    Runtime(
+        f"{_HOME}.compiled",
+        _TORCH,
+        {"int8": "torch.compile does not speed up dynamically quantised layers"},
+    ),
+)
+runtimes.add(
+    "onnx",
+    Runtime(
+        f"{_HOME}.onnx",
+        {"onnxruntime": _EXPORT, **_ONNX},
+        {"bf16": "ONNX Runtime has no bf16 kernels for a CPU"},
+    ),
+)
+runtimes.add(
+    "openvino",
+    Runtime(
+        f"{_HOME}.openvino",
+        {"openvino": "pip install openvino", **_ONNX},
+        {"int8": "OpenVINO quantises only with data to calibrate on"},
+    ),
+)
 
 
 def package_version(package: str) -> str | None:
@@ -29,16 +89,6 @@ def package_version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def missing_for(runtime: str) -> str | None:
-    """The command that installs what a runtime lacks; None when it can be used."""
-    package, install = PACKAGES[runtime]
-    if package_version(package) is None:
-        return install
-    if any(package_version(other) is None for other in _ALSO.get(runtime, ())):
-        return "pip install 'formwright[export]'"
-    return None
 
 
 @cache
@@ -69,7 +119,7 @@ def cores() -> int:
 
 def describe_machine(runtime: str = "eager") -> dict[str, str | int | None]:
     """What a measured time depends on besides the target."""
-    package, _ = PACKAGES[runtime]
+    package = runtimes.get(runtime).package
     return {
         "cpu": cpu()["name"],
         "cpu_model": cpu()["model"],

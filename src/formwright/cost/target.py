@@ -10,28 +10,14 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from formwright.cost.machine import cores, cpu, fingerprint, missing_for
+from formwright.cost.machine import Dtype, cores, cpu, fingerprint, runtimes
 from formwright.errors import FormatError, InputError, SpecError, StorageError, UnknownName
 from formwright.files import read_json, write_atomically
 
-Runtime = Literal["eager", "compile", "onnx", "openvino"]
-Dtype = Literal["fp32", "bf16", "int8"]
 Phase = Literal["pass", "prefill", "decode"]
 
 TARGET_VERSION = 1  # raised on any change that an older reader could not load
 _LARGEST = 1_000_000  # bytes of a target file
-# What runtimes can compute in, and why not in the rest.
-_DTYPES: dict[str, tuple[str, ...]] = {
-    "eager": ("fp32", "bf16", "int8"),
-    "compile": ("fp32", "bf16"),
-    "onnx": ("fp32", "int8"),
-    "openvino": ("fp32", "bf16"),
-}
-_WHY_NOT = {
-    ("compile", "int8"): "torch.compile does not speed up dynamically quantised layers",
-    ("onnx", "bf16"): "ONNX Runtime has no bf16 kernels for a CPU",
-    ("openvino", "int8"): "OpenVINO quantises only with data to calibrate on",
-}
 
 
 @dataclass(frozen=True)
@@ -41,7 +27,8 @@ class Target:
     Attributes:
         name: What people call it.
         device: Only "cpu" so far.
-        runtime: torch as it is ("eager"), torch.compile, ONNX Runtime or OpenVINO.
+        runtime: torch as it is ("eager"), torch.compile, ONNX Runtime, OpenVINO, or what a
+            package announces under ``formwright.runtimes``.
         batch: Texts at once.
         length: New tokens of each text; an encoder-decoder's source is as long.
         past: Tokens remembered from earlier calls; only decoders have any.
@@ -57,7 +44,7 @@ class Target:
 
     name: str = ""
     device: str = "cpu"
-    runtime: Runtime = "eager"
+    runtime: str = "eager"
     batch: int = 1
     length: int = 128
     past: int = 0
@@ -76,11 +63,11 @@ class Target:
             value = getattr(self, name)
             if value < least:
                 raise InputError(f"{name}={value} cannot be measured; it must be {least} or more.")
-        if self.dtype not in _DTYPES[self.runtime]:
-            why = _WHY_NOT[self.runtime, self.dtype]
-            others = " or ".join(_DTYPES[self.runtime])
+        runtime = runtimes.get(self.runtime)
+        if self.dtype in runtime.refuses:
             raise InputError(
-                f"dtype={self.dtype} under runtime={self.runtime}: {why}; use {others}."
+                f"dtype={self.dtype} under runtime={self.runtime}: {runtime.refuses[self.dtype]}; "
+                f"use {' or '.join(runtime.dtypes)}."
             )
         if self.phase == "decode" and self.past == 0:
             raise InputError("phase=decode writes after earlier tokens; say how many: past=128.")
@@ -110,7 +97,7 @@ class Target:
 
     def check_here(self) -> tuple[str, ...]:
         """Raise when this machine lacks the runtime; the result is what to know beforehand."""
-        command = missing_for(self.runtime)
+        command = runtimes.get(self.runtime).missing
         if command is not None:
             raise InputError(f"runtime={self.runtime} is not installed here; run: {command}")
         notes = []
@@ -131,11 +118,6 @@ class Target:
 _SHORT = ("batch", "length", "past", "threads", "dtype", "phase")
 
 
-def dtypes_of(runtime: str) -> tuple[str, ...]:
-    """What a runtime can compute in."""
-    return _DTYPES[runtime]
-
-
 def _check_types(target: Target) -> None:
     """Every field holds what it is declared to hold; words are among the allowed ones."""
     if target.dtype == "fp16":  # type: ignore[comparison-overlap]
@@ -153,6 +135,9 @@ def _check_types(target: Target) -> None:
         number = float in kinds and isinstance(value, int)
         if isinstance(value, bool) or not (isinstance(value, kinds) or number):
             raise InputError(f"{name}={value!r} cannot be used; it must be a {_word(kinds)}.")
+    if target.runtime not in runtimes:
+        known = " or ".join(runtimes)
+        raise InputError(f"runtime={target.runtime} is not known; use {known}.")
 
 
 def _word(kinds: tuple[Any, ...]) -> str:
@@ -170,13 +155,11 @@ def read_target(text: str, usual: Target | None = None) -> Target:
     text = text.strip()
     if text.endswith(".json"):
         return load_target(text)
-    runtimes = typing.get_args(Runtime)
     found: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
         if not equals:
-            if part not in runtimes:
-                raise UnknownName("runtime", part, runtimes)
+            runtimes.get(part)  # raises with a suggestion
             name, value = "runtime", part
         if name not in ("name", "device", "runtime", *_SHORT):
             raise UnknownName("part of a target", name, ("device", "runtime", *_SHORT))

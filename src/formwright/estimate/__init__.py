@@ -1,8 +1,16 @@
 """Estimators: how good an architecture is, by training or without, and what it costs."""
 
-from formwright.estimate.base import Diverged, Estimator, Together, Work
+from formwright.estimate.base import Diverged, Estimator, Together, Work, estimators
 from formwright.estimate.cost import Candidate, Counted, Measured
-from formwright.estimate.proxy import Combined, Proxies, get_proxy, proxies
+from formwright.estimate.inherited import (
+    FromModel,
+    FromParent,
+    FromSupernet,
+    FromTeacher,
+    Inherited,
+    Source,
+)
+from formwright.estimate.proxy import Combined, Proxies, get_proxy
 from formwright.estimate.stored import Cached, Tabular
 from formwright.estimate.training import Training
 
@@ -13,12 +21,18 @@ __all__ = [
     "Counted",
     "Diverged",
     "Estimator",
+    "FromModel",
+    "FromParent",
+    "FromSupernet",
+    "FromTeacher",
+    "Inherited",
     "Measured",
     "Proxies",
+    "Source",
     "Tabular",
     "Together",
     "Training",
     "Work",
+    "estimators",
     "get_proxy",
-    "proxies",
 ]

@@ -1,11 +1,12 @@
 """What an estimator is: it says how good, or how dear, an architecture is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from formwright.errors import FormwrightError
+from formwright.registry import Registry
 from formwright.trial import Trial
 
 
@@ -33,6 +34,10 @@ class Work(Protocol):
         """The same of the trial that this one continues."""
 
     @property
+    def parents(self) -> tuple[Path, ...]:
+        """The same of the trials it was made from."""
+
+    @property
     def seed(self) -> int:
         """What all randomness of the estimate follows from."""
 
@@ -46,6 +51,16 @@ class Estimator(ABC):
     @abstractmethod
     def __call__(self, work: Work) -> Mapping[str, float]:
         """The values of one architecture; raises ``FormwrightError`` where there are none."""
+
+
+# By name, what makes an estimator when it is called with a task: a class with that field, or a
+# function. The value of that name is better the larger it is.
+estimators: Registry[Callable[[str], Estimator]] = Registry(
+    "estimator",
+    "formwright.estimators",
+    "formwright.estimate.proxy",
+    ("counts", "gradients", "attention"),
+)
 
 
 class Together(Estimator):

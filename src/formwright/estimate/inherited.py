@@ -2,20 +2,26 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from formwright.arch import Architecture
+from formwright.arch import Architecture, from_json
+from formwright.errors import InputError
 from formwright.estimate.base import Estimator, Work
 from formwright.estimate.training import Training
-from formwright.model import Model, load_model, save_model, with_frame
+from formwright.model import Model, build, load_model, save_model, with_frame
+from formwright.space import TreeSpace, space_from_data
 from formwright.space.components import Cut
 from formwright.supernet import Supernet
 from formwright.supernet.parts import cut_into, gates_of, merged
+from formwright.supernet.transfer import take_over
 from formwright.tasks import Task
+from formwright.trace import Trace
 from formwright.train import TrainConfig
+from formwright.train.checkpoint import read_latest
+from formwright.train.run import read_run
 
 BASELINE = -1  # the number of its trial
 
@@ -41,6 +47,53 @@ class Inherited(Training):
     def begun(self, work: Work, task: Task) -> Architecture | Model:
         found = None if self.source is None else self.source.model(work, task, self.config)
         return super().begun(work, task) if found is None else found
+
+
+@dataclass(frozen=True)
+class FromParent(Source):
+    """The model that the first parent of a trial ended with, as far as the two are alike.
+
+    Papers: Real et al. 2017, https://arxiv.org/abs/1703.01041, and AutoBERT-Zero, Gao et al. 2021,
+    https://arxiv.org/abs/2107.07445, let children inherit what they can.
+    """
+
+    def model(self, work: Work, task: Task, config: TrainConfig) -> Model | None:
+        found = trained_model(work.parents[0] / "run") if work.parents else None
+        return None if found is None else fitted(work, task, config, found)
+
+
+@dataclass(frozen=True)
+class FromTeacher(Source):
+    """A slice of a trained model: its first channels, heads and rows, of some of its layers.
+
+    Args:
+        folder: Of the teacher's model.
+        layers: Number of layers of a student to the teacher's layers that they are taken from; the
+            first ones where it has no entry.
+    """
+
+    folder: str
+    layers: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def model(self, work: Work, task: Task, config: TrainConfig) -> Model | None:
+        chosen = self.layers.get(len(work.arch.layers.layers))
+        layers = None if chosen is None else dict(enumerate(chosen))
+        return fitted(work, task, config, load_model(self.folder), layers)
+
+
+@dataclass(frozen=True)
+class FromSupernet(Source):
+    """The member that a trial is, taken out of a supernet with the weights it shares there.
+
+    Args:
+        folder: Of the supernet's search, with a checkpoint.
+    """
+
+    folder: str
+
+    def model(self, work: Work, task: Task, config: TrainConfig) -> Model | None:
+        found = searched_supernet(Path(self.folder), **dropouts(config))
+        return found.extract(work.trial.decisions, seed=work.seed)
 
 
 @dataclass(frozen=True)
@@ -126,6 +179,44 @@ class Continued(Estimator):
         if work.trial.number == BASELINE:
             return self.baseline(work)
         return {} if "found" in work.trial.details else self.member(work)
+
+
+def fitted(
+    work: Work,
+    task: Task,
+    config: TrainConfig,
+    donor: Model,
+    layers: Mapping[int, int] | None = None,
+) -> Model:
+    """The model of a trial with what it can take over from another."""
+    made = build(work.arch.fitted(task.frame), seed=work.seed, **dropouts(config))
+    take_over(made, donor, layers)
+    return made
+
+
+def trained_model(run: Path) -> Model | None:
+    """What a run has come to: its model, or that of its last checkpoint; None where it has none."""
+    if (run / "model").exists():
+        return load_model(run / "model")
+    saved, _ = read_latest(run)
+    if saved is None:
+        return None
+    model = build(from_json(read_run(run)["architecture"]))
+    model.load_state_dict(saved.tensors["model"])
+    return model
+
+
+def searched_supernet(folder: Path, **dropout: float) -> Supernet:
+    """The supernet of a search, as its last checkpoint has it."""
+    known = Trace(folder).last("space")
+    space = space_from_data(known["space"]) if known else None
+    saved, faults = read_latest(folder)
+    if not isinstance(space, TreeSpace) or saved is None:
+        why = "; ".join(faults) or "no checkpoint, or no space in its trace"
+        raise InputError(f"{folder} holds no supernet whose weights could be taken over: {why}.")
+    supernet = Supernet(space, **dropout)  # type: ignore[arg-type]
+    supernet.load_state_dict(saved.tensors["model"])
+    return supernet
 
 
 def dropouts(config: TrainConfig) -> dict[str, Any]:

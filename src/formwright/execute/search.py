@@ -4,8 +4,14 @@ from collections.abc import Callable
 
 from formwright.execute.processes import Processes
 from formwright.execute.serial import Serial
+from formwright.registry import Registry
 from formwright.study import Ending, Evaluate, Executor, Study, run
 from formwright.study.loop import OnEvent
+
+# What is called with (evaluate, workers, time_limit=seconds or None).
+executors: Registry[Callable[..., Executor]] = Registry("executor", "formwright.executors")
+executors.add("serial", Serial)
+executors.add("processes", Processes)
 
 
 def search(
@@ -36,8 +42,9 @@ def search(
     return run(study, executor, trials=trials, seconds=seconds, stop=stop, on_event=on_event)
 
 
-def executor_for(evaluate: Evaluate, workers: int = 1, time_limit: float | None = None) -> Executor:
-    """Who evaluates: this process, or several others."""
-    if workers > 1 or time_limit is not None:
-        return Processes(evaluate, workers, time_limit=time_limit)
-    return Serial(evaluate)
+def executor_for(
+    evaluate: Evaluate, workers: int = 1, time_limit: float | None = None, *, name: str = ""
+) -> Executor:
+    """Who evaluates: one of ``executors``; this process or several others when not named."""
+    usual = "processes" if workers > 1 or time_limit is not None else "serial"
+    return executors.get(name or usual)(evaluate, workers, time_limit=time_limit)

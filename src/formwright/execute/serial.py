@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from formwright.errors import InputError
 from formwright.study import Answer, Evaluate, Executor, Job, Study
 from formwright.study.job import attempt, judge
 
@@ -16,9 +17,18 @@ class Serial(Executor):
 
     Args:
         evaluate: See ``formwright.study.job``.
+        workers: This process alone.
+        time_limit: None, since nobody would end a trial.
     """
 
-    def __init__(self, evaluate: Evaluate) -> None:
+    def __init__(
+        self, evaluate: Evaluate, workers: int = 1, *, time_limit: float | None = None
+    ) -> None:
+        if workers != 1 or time_limit is not None:
+            raise InputError(
+                f"workers={workers} and time_limit={time_limit} need the executor 'processes'; "
+                "'serial' evaluates in this process, for as long as it takes."
+            )
         self.evaluate = evaluate
         self.batch = int(getattr(evaluate, "batch", 1))
         self.patience = _FREE if getattr(evaluate, "free", False) else 0.0

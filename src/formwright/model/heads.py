@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,8 +19,8 @@ from formwright.arch.frame import (
     Tag,
 )
 from formwright.model.embedding import EmbeddingModule, OutputLayer
+from formwright.ops.base import operator, operator_class
 
-_HEADS: dict[type[Head], type["HeadModule"]] = {}
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "tanh": torch.tanh,
@@ -39,18 +38,10 @@ class HeadModule(nn.Module):
 
 def build_head(node: Head, seat: Seat) -> HeadModule:
     """The module of a head."""
-    return _HEADS[type(node)](node, seat)
+    return operator_class(node)(node, seat)
 
 
-def _head(cls: type[Head]) -> Callable[[type[Any]], type[Any]]:
-    def register(module: type[HeadModule]) -> type[HeadModule]:
-        _HEADS[cls] = module
-        return module
-
-    return register
-
-
-@_head(Features)
+@operator(Features)
 class FeaturesHead(HeadModule):
     """The vectors themselves; ``pooled`` gives the first one through a dense map and tanh."""
 
@@ -66,7 +57,7 @@ class FeaturesHead(HeadModule):
         return x[:, 0] if self.pooler is None else torch.tanh(self.pooler(x[:, 0]))
 
 
-@_head(LanguageModel)
+@operator(LanguageModel)
 class LanguageModelHead(HeadModule):
     """A score per symbol."""
 
@@ -82,7 +73,7 @@ class LanguageModelHead(HeadModule):
         return self.output.loss(x, targets, embedding)
 
 
-@_head(MaskedLM)
+@operator(MaskedLM)
 class MaskedLMHead(HeadModule):
     """A score per symbol, after a dense map, GELU and norm as in BERT."""
 
@@ -119,7 +110,7 @@ class _Maps(nn.Module):
         return x
 
 
-@_head(Classify)
+@operator(Classify)
 class ClassifyHead(HeadModule):
     """One of several classes for the whole text: scores (b, classes)."""
 
@@ -133,7 +124,7 @@ class ClassifyHead(HeadModule):
         return self.maps(pooled(x, mask, self.pool))
 
 
-@_head(Match)
+@operator(Match)
 class MatchHead(HeadModule):
     """Whether two texts belong together: their vectors stand one after the other in the batch."""
 
@@ -148,7 +139,7 @@ class MatchHead(HeadModule):
         return self.maps(torch.cat((first, second), dim=-1))
 
 
-@_head(Tag)
+@operator(Tag)
 class TagHead(HeadModule):
     """One of several tags for each token: scores (b, n, tags)."""
 
@@ -160,7 +151,7 @@ class TagHead(HeadModule):
         return self.map(x)
 
 
-@_head(Span)
+@operator(Span)
 class SpanHead(HeadModule):
     """Scores for the beginning and the end of an answer (b, n, 2); padding gets -inf."""
 

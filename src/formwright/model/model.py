@@ -3,6 +3,7 @@
 b batch, n token, m source token, w width
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -89,12 +90,17 @@ class Model(nn.Module):
             other: (b, n') the second text of a match head, with ``other_mask``.
             past: What earlier calls remember; it is extended by this one.
         """
-        if isinstance(self.frame.head, Match):
-            tokens, mask = _paired(tokens, mask, other, other_mask)
-        x, mask = self.features(
-            tokens, mask, segments=segments, source=source, source_mask=source_mask, past=past
+        x, ctx = self.enter(
+            tokens,
+            mask,
+            segments=segments,
+            source=source,
+            source_mask=source_mask,
+            other=other,
+            other_mask=other_mask,
+            past=past,
         )
-        return self.head(x, mask, self.embedding)
+        return self.answer(self.run(x, ctx), ctx)
 
     def features(
         self,
@@ -111,22 +117,94 @@ class Model(nn.Module):
 
         ``encoded`` is what ``encode`` gave, where the source was read before.
         """
-        if isinstance(self.arch.backbone, Seq2Seq) and encoded is None:
-            if source is None:
-                raise InputError("This model translates: give it source=..., what to read.")
-            encoded = self.encode(source, source_mask)
-        name = "decoder" if encoded is not None else "layers"
+        if encoded is None:
+            encoded = self._encoded(source, source_mask)
         ctx = Context(mask=mask, source=encoded, source_mask=source_mask, past=past)
-        x = self._enter(tokens, segments, ctx)
-        x = self._through(name, x, ctx)
-        if past is not None:
-            past.advance(mask, tokens.shape[0], tokens.shape[1])
-        return x, ctx.mask
+        x = self.run(self._enter(tokens, segments, ctx), ctx)
+        return self.finish(x, ctx), ctx.mask
 
     def encode(self, source: Tensor, mask: Tensor | None = None) -> Tensor:
         """The encoder's output (b, m, w), for models that have one."""
+        x, ctx = self.read(source, mask)
+        return self.finish(self.run(x, ctx), ctx)
+
+    # --- from layer to layer --------------------------------------------------------------
+
+    def enter(
+        self,
+        tokens: Tensor,
+        mask: Tensor | None = None,
+        *,
+        segments: Tensor | None = None,
+        source: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        other: Tensor | None = None,
+        other_mask: Tensor | None = None,
+        past: Past | None = None,
+    ) -> tuple[Tensor, Context]:
+        """The stream before the first layer (b, n, w), and all that layers see besides it.
+
+        Takes what ``forward`` takes. ``answer(run(x, ctx), ctx)`` is then the forward pass, and
+        ``run`` may be called for some layers at a time, also on a stream from elsewhere.
+        """
+        if isinstance(self.frame.head, Match):
+            tokens, mask = _paired(tokens, mask, other, other_mask)
+        encoded = self._encoded(source, source_mask)
+        ctx = Context(mask=mask, source=encoded, source_mask=source_mask, past=past)
+        return self._enter(tokens, segments, ctx), ctx
+
+    def read(self, source: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Context]:
+        """As ``enter``, for the encoder of an encoder-decoder."""
         ctx = Context(mask=mask)
-        return self._through("encoder", self._enter(source, None, ctx), ctx)
+        return self._enter(source, None, ctx), ctx
+
+    def run(self, x: Tensor, ctx: Context, start: int = 0, stop: int | None = None) -> Tensor:
+        """The stream after the layers from ``start`` to before ``stop``, or to the last.
+
+        Layers count as in the architecture's stack; open places of a supernet count as one.
+        """
+        name, count = self._stack(ctx), self.depth(ctx)
+        stop = count if stop is None else stop
+        if not 0 <= start <= stop <= count:
+            raise InputError(
+                f"Layers {start} to {stop} cannot be run: there are {count}. Give two numbers from "
+                f"0 to {count}, the smaller one first."
+            )
+        ctx.position = self.positions[name] if len(self.positions) else None
+        return self.stacks[name](x, ctx, start, stop)
+
+    def depth(self, ctx: Context) -> int:
+        """How many layers a pass goes through."""
+        stack: Any = self.stacks[self._stack(ctx)]
+        return len(stack.layers)
+
+    def hidden(self, x: Tensor, ctx: Context, layers: Sequence[int] | None = None) -> list[Tensor]:
+        """The stream before each of some layers; by default before all, and after the last.
+
+        Runs no further than it must. The number of all layers stands for the end of the stack,
+        before the last norm.
+        """
+        if layers is None:
+            layers = range(self.depth(ctx) + 1)
+        found: dict[int, Tensor] = {}
+        at = 0
+        for index in sorted(set(layers)):
+            found[index] = x = self.run(x, ctx, at, index)
+            at = index
+        return [found[index] for index in layers]
+
+    def finish(self, x: Tensor, ctx: Context) -> Tensor:
+        """The stream after the last layer as the head takes it; a memory is moved on."""
+        name = self._stack(ctx)
+        if name in self.norms:
+            x = self.norms[name](x, ctx)
+        if ctx.past is not None:
+            ctx.past.advance(ctx.mask, x.shape[0], x.shape[1])
+        return x
+
+    def answer(self, x: Tensor, ctx: Context) -> Tensor:
+        """The head's answer to the stream after the last layer."""
+        return self.head(self.finish(x, ctx), ctx.mask, self.embedding)
 
     def loss(self, tokens: Tensor, targets: Tensor, **inputs: Any) -> Tensor:
         """Negative log-likelihood of each target (b, n); only for heads that score symbols."""
@@ -146,10 +224,19 @@ class Model(nn.Module):
             x = self.absolute.embed(x, ctx.offset)
         return self.embedding.finish(x, segments)
 
-    def _through(self, name: str, x: Tensor, ctx: Context) -> Tensor:
-        ctx.position = self.positions[name] if len(self.positions) else None
-        x = self.stacks[name](x, ctx)
-        return self.norms[name](x, ctx) if name in self.norms else x
+    def _encoded(self, source: Tensor | None, mask: Tensor | None) -> Tensor | None:
+        """What the decoder reads of a source; nothing where there is no encoder."""
+        if not isinstance(self.arch.backbone, Seq2Seq):
+            return None
+        if source is None:
+            raise InputError("This model translates: give it source=..., what to read.")
+        return self.encode(source, mask)
+
+    def _stack(self, ctx: Context) -> str:
+        """The stack of a pass: the encoder is the one that sees no source."""
+        if not isinstance(self.arch.backbone, Seq2Seq):
+            return "layers"
+        return "encoder" if ctx.source is None else "decoder"
 
 
 def _paired(

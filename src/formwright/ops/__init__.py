@@ -1,6 +1,6 @@
 """Operators: the torch modules of the language's nodes, one file each."""
 
-from formwright.ops.base import Builder, Context, Operator, load_operators, operator, operators
+from formwright.ops.base import Builder, Context, Operator, operator, operators
 from formwright.ops.past import Past
 
 __all__ = [
@@ -8,7 +8,6 @@ __all__ = [
     "Context",
     "Operator",
     "Past",
-    "load_operators",
     "operator",
     "operators",
 ]

@@ -6,23 +6,21 @@ turns a node and the place it stands in into a module.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
-from pkgutil import walk_packages
 from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.node import Node, load_plugins
+from formwright.arch.node import Node
 from formwright.arch.site import Site
-from formwright.errors import SpecError, UnknownName
 from formwright.ops.past import Past
+from formwright.registry import Declared
 
 OperatorType = TypeVar("OperatorType", bound=type[nn.Module])
 
-_OPERATORS: dict[type[Node], type[nn.Module]] = {}
-_LOADED = False
+# By the name of the node: every file of this room, and plug-ins.
+operators: Declared[Any] = Declared("operator", "formwright.ops", "formwright.ops")
 
 
 @dataclass
@@ -86,49 +84,14 @@ class Builder:
 
 def operator(node_class: type[Node]) -> Callable[[OperatorType], OperatorType]:
     """Register the module that implements a node."""
-
-    def register(cls: OperatorType) -> OperatorType:
-        if node_class in _OPERATORS:
-            taken = _OPERATORS[node_class].__module__
-            raise SpecError(f"Node {node_class.NAME!r} is already implemented by {taken}.")
-        _OPERATORS[node_class] = cls
-        return cls
-
-    return register
+    return operators(node_class.NAME)
 
 
-def operator_class(node: Node | type[Node]) -> type[nn.Module]:
+def operator_class(node: Node) -> type[Any]:
     """The module class of a node."""
-    load_operators()
-    wanted = node if isinstance(node, type) else type(node)
-    if wanted not in _OPERATORS:
-        raise UnknownName("operator", wanted.NAME, (n.NAME for n in _OPERATORS))
-    return _OPERATORS[wanted]
-
-
-def operators() -> dict[type[Node], type[nn.Module]]:
-    """Every registered operator by its node class."""
-    load_operators()
-    return dict(_OPERATORS)
-
-
-def load_operators() -> None:
-    """Import every file of this room, and the plug-ins that installed packages announce."""
-    global _LOADED  # noqa: PLW0603  # import state is process-wide by nature
-    if _LOADED:
-        return
-    _LOADED = True
-    package = import_module("formwright.ops")
-    for module in walk_packages(package.__path__, "formwright.ops."):
-        import_module(module.name)
-    load_plugins()
+    return operators.get(node.NAME)
 
 
 def masked(x: Float[Tensor, "b n width"], ctx: Context) -> Float[Tensor, "b n width"]:
     """The stream with padding set to zero, so that neighbours cannot see it."""
     return x if ctx.mask is None else x * ctx.mask.unsqueeze(-1).to(x.dtype)
-
-
-def ones_like_tokens(x: Tensor) -> Tensor:
-    """A mask in which every token of a stream is real."""
-    return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)

@@ -31,8 +31,10 @@ class StackOp(Operator):
             builder.build(layer, place) for layer, place in node.placed(site)
         )
 
-    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n out"]:
-        for layer in self.layers:
+    def forward(
+        self, x: Float[Tensor, "b n w"], ctx: Context, start: int = 0, stop: int | None = None
+    ) -> Float[Tensor, "b n out"]:
+        for layer in list(self.layers)[start:stop]:
             x = layer(x, ctx)
         return x
 

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_ALL = -1  # in place of a slot: the whole memory
+
 
 class Past:
     """The memory of one batch of texts.
@@ -70,6 +72,12 @@ class Past:
             if self._owners.setdefault(slot, owner) != owner:
                 self._items.pop(slot, None)
                 self._owners[slot] = owner
+
+    def claim_all(self, owner: str) -> None:
+        """Forget everything that was left by another owner: a model of another width."""
+        if self._owners.setdefault(_ALL, owner) != owner:
+            self._items.clear()
+            self._owners[_ALL] = owner
 
     def key_mask(self, mask: Tensor | None, batch: int, length: int) -> Tensor | None:
         """Which remembered and new tokens are real, (b, remembered + n); None when all are."""

@@ -24,46 +24,39 @@ blocks per batch, are not published: 3 % of the first training, and three of nin
 the paper's preset takes the sizes and the training of the paper's task that is most like it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Self
 
-from formwright.arch import Architecture, Encoder, Match
-from formwright.errors import InputError, Stopped
+from formwright.arch import Architecture, Match
+from formwright.errors import Stopped
 from formwright.estimate.training import known_task
-from formwright.recipes.life import Session
-from formwright.recipes.oneshot import SUPERNET, OneShot
-from formwright.recipes.recipe import published_recipe
-from formwright.recipes.statistics import spearman
+from formwright.recipes.life import SUPERNET, Session
+from formwright.recipes.oneshot import OneShot
+from formwright.recipes.recipe import known_variant, published_recipe
 from formwright.space import TreeSpace
-from formwright.space.dartformer import TINY, Encoders, PaperTask, Variant, all_heads
+from formwright.space.dartformer import Encoders, PaperTask, Variant
+from formwright.statistics import spearman
 from formwright.strategy.gradient.masking import check_answers
 from formwright.strategy.gradient.pruning import (
     Rule,
-    Stage,
     SupernetTrainer,
-    read_stages,
     run_stages,
 )
 from formwright.study.outcome import Outcome
 from formwright.tasks import Task
 from formwright.tasks.listops import ListOps
+from formwright.trace import Stage, Trace
 from formwright.train import TrainConfig
 from formwright.trial import CONTROL, FOUND, SEED, Proposal
-from formwright.zoo.dartformer import NORM
+from formwright.zoo.dartformer import TASKS
 
 NAMES: dict[str, str] = {
     "best": "dartformer",
     "prune": "dartformer-prune",
     "layers": "dartformer-layers",
     "oneshot": "dartformer-oneshot",
-}
-# Steps of a training of the paper, and of its warm-up.
-STEPS: Mapping[PaperTask, tuple[int, int]] = {
-    "listops": (10_000, 1000),
-    "text": (30_000, 8000),
-    "matching": (10_000, 8000),
 }
 ONE_SHOT = 4  # mechanisms of the even mix
 
@@ -117,9 +110,7 @@ class Dartformer(OneShot):
 
     @property
     def drawn(self) -> int:
-        # Mixes of any number of heads lie in the space; random ones with the right number are
-        # among the candidates.
-        return 0 if self.mixes else self.random
+        return 0 if self.mixes else self.random  # mixes with the right number of heads are given
 
     def make_baseline(self) -> tuple[str, Architecture]:
         """Plain attention, hand-designed."""
@@ -158,31 +149,23 @@ class Dartformer(OneShot):
         """Train the supernet, mask its blocks, drop the worst, in rounds on record."""
         folder = session.folder / SUPERNET
         supernet = self.supernet(self.supernet_space(), checkpoint=self.checkpoint)
-        words = dict.fromkeys(supernet.slots, self.encoders.words(self.variant))
-        looks = self.rule.looks({name: tuple(range(len(row))) for name, row in words.items()})
         trainer = SupernetTrainer(
             supernet,
             known_task(self.task),
             self.search.replace(seed=self.seed),
             after=self.after,
-            looks=looks,
             folder=folder,
             subset=self.subset,
             renormalise=self.renormalise,
+            stop=session.stopped,
         )
-        trainer.stop = session.stopped
-        blocks = sum(len(row) for row in words.values())
-        session.say(
-            f"training a supernet of {blocks} blocks for {trainer.train.steps:,} steps; a block is "
-            "worth the accuracy, in points, that is lost without it"
-        )
-        found = run_stages(self.rule, words, trainer, folder, seed=self.seed, say=session.say)
-        if found is None:
+        words = dict.fromkeys(supernet.slots, self.encoders.words(self.variant))
+        if run_stages(self.rule, words, trainer, folder, seed=self.seed, say=session.say) is None:
             raise Stopped
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What was found, then the homogeneous models, then random mixes."""
-        stages = read_stages(session.folder / SUPERNET)
+        stages = Trace(session.folder / SUPERNET).stages()
         found = self.encoders.left(self.variant, stages[-1].alive)
         words = f"found: {self.encoders.described(self.variant, found)}"
         rows = [Proposal(decisions=found, origin=FOUND, note=words)]
@@ -198,7 +181,7 @@ class Dartformer(OneShot):
 
     def compared(self, session: Session) -> Outcome:
         """Say how far the choice can be trusted, and how well the scores ranked the models."""
-        outcome, stages = super().compared(session), read_stages(session.folder / SUPERNET)
+        outcome, stages = super().compared(session), Trace(session.folder / SUPERNET).stages()
         doubts = sum(not stage.certain for stage in stages)
         looks = len(stages) - 1
         left = self.encoders.left(self.variant, stages[-1].alive)
@@ -230,14 +213,14 @@ class Dartformer(OneShot):
 
 def paper(variant: str = "best") -> Dartformer:
     """ListOps of the Long Range Arena with the published numbers."""
-    name = _name(variant)
+    known_variant("DARTFormer", variant, NAMES)
     training = TrainConfig(
         **schedule("listops"), schedule="inverse_sqrt", weight_decay=0.1, betas=(0.9, 0.98),
         clip=0, dropout=0.1, attention_dropout=0.1,
     )  # fmt: skip
     return Dartformer(
-        name=f"{name}-paper",
-        variant=variant,  # type: ignore[arg-type]  # seen to be one by _name
+        name=f"{NAMES[variant]}-paper",
+        variant=variant,  # type: ignore[arg-type]  # seen to be one
         encoders=Encoders.published("listops"),
         task="listops?pool=cls",
         search=training,
@@ -252,20 +235,14 @@ def paper(variant: str = "best") -> Dartformer:
 def small(variant: str = "best") -> Dartformer:
     """Lists of up to 29 tokens, two layers of width 32: minutes on two cores."""
     task = "listops-tiny?pool=cls"
-    encoders = Encoders(
-        backbone=Encoder(32, norm=NORM, init="lra"),
-        frame=known_task(task).frame,
-        blocks=all_heads(TINY, 4 if variant == "oneshot" else 2),
-        inner=64,
-        layers=2,
-    ).for_frame(known_task(task).frame)
+    encoders = Encoders.tiny(known_task(task).frame, heads=4 if variant == "oneshot" else 2)
     search = TrainConfig(
         steps=1200, batch_tokens=512, lr=2e-3, warmup=100, weight_decay=0.01, clip=1.0,
         schedule="cosine" if variant in ("best", "oneshot") else "inverse_sqrt",
     )  # fmt: skip
     return replace(
         paper(variant),
-        name=f"{_name(variant)}-small",
+        name=f"{NAMES[variant]}-small",
         encoders=encoders,
         task=task,
         search=search,
@@ -285,7 +262,7 @@ def smoke(variant: str = "best") -> Dartformer:
         blocks = tuple(pair for pair in blocks if pair[0] in ("linear", "local", "sparse"))
     return replace(
         made,
-        name=f"{_name(variant)}-smoke",
+        name=f"{NAMES[variant]}-smoke",
         encoders=replace(made.encoders, blocks=blocks),
         task=task,
         search=made.search.replace(steps=6, batch_tokens=256, warmup=1, checkpoint_every=2),
@@ -294,12 +271,6 @@ def smoke(variant: str = "best") -> Dartformer:
         training=made.training.replace(steps=2, batch_tokens=256, warmup=1, score_batches=1),
         random=1,
     )
-
-
-def _name(variant: str) -> str:
-    if variant not in NAMES:
-        raise InputError(f"variant={variant!r} is unknown; use one of {', '.join(NAMES)}.")
-    return NAMES[variant]
 
 
 def paper_task(task: Task) -> PaperTask:
@@ -314,19 +285,15 @@ def schedule(task: PaperTask, length: int = 0) -> dict[str, Any]:
 
     Batches are of 32 lists, which have 1,064 tokens on average, or 32 texts, or 32 pairs.
     """
-    steps, warmup = STEPS[task]
+    steps, warmup = TASKS[task].steps, TASKS[task].warmup
     tokens = {"listops": 1064, "text": length, "matching": 2 * length}[task]
-    return {
-        "steps": steps,
-        "warmup": warmup,
-        "lr": 0.05 / warmup**0.5,
-        "batch_tokens": 32 * tokens,
-    }
+    lr = 0.05 / warmup**0.5
+    return {"steps": steps, "warmup": warmup, "lr": lr, "batch_tokens": 32 * tokens}
 
 
 def after_removal(task: PaperTask) -> int:
     """Steps after each removal: 3 % of the training."""
-    return STEPS[task][0] * 3 // 100
+    return TASKS[task].steps * 3 // 100
 
 
 published_recipe({name: variant for variant, name in NAMES.items()}, paper, small, smoke)

@@ -17,21 +17,18 @@ Differs from the paper: the search begins at the trained baseline (``init``), wh
 at a BERT that the user has (``beginning_at``), and what it finds is trained on for a few steps
 with the weights it inherits. A price at which a training diverges counts as one that loses too
 much. The price of a component is the share of the whole's time that is saved when it alone goes,
-so that lambda is in units of loss per share of time; the paper does not say its unit. The price of
-a head therefore holds its part of comparing queries with keys and of mixing values, which goes with
-it, although slices of those have prices too: all prices together exceed the whole's time, where
-costs that add up would leave those parts out of the head's. Then a head would be worth less than
-what is saved when it alone goes. Predicted times do add up. Gates of the deterministic search
+so that lambda is in units of loss per share of time; the paper does not say its unit (see
+``space.components.prices``). Predicted times do add up. Gates of the deterministic search
 learn from one batch in several, and coins are thrown once for each part of a batch, which makes a
 step of the search about as fast as one of plain training. Random networks of the same predicted
 time are trained beside what was found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from formwright.arch import Architecture
 from formwright.arch.counting import count
@@ -43,11 +40,11 @@ from formwright.estimate.inherited import Continued, Found, FromComponents, From
 from formwright.estimate.training import known_task
 from formwright.model import Model, check_frame, load_model, read_architecture
 from formwright.recipes.life import Session
-from formwright.recipes.priced import Method, Priced
-from formwright.recipes.recipe import Phase, published_recipe
+from formwright.recipes.priced import DO, SDO, Method, Priced
+from formwright.recipes.recipe import Phase, known_variant, published_recipe
 from formwright.space import Decisions, TreeSpace
 from formwright.space.components import BERT, Cut, cut_of, predicted, prices
-from formwright.strategy.gradient import GatePolicy, SearchConfig
+from formwright.strategy.gradient import GatePolicy
 from formwright.supernet import Supernet
 from formwright.supernet.parts import cut_into, hardened, kept_parts, merged
 from formwright.train import TrainConfig
@@ -138,7 +135,7 @@ class Fft(Priced):
         """Shares of the time of the whole, at each length."""
         for length in self.profiled:
             session.kept(f"profile-{length}", partial(self.shares, session, length))
-        session.kept("prices", partial(self.costs, session))
+        session.priced(self.costs(session))
 
     @property
     def profiled(self) -> tuple[int, ...]:
@@ -164,7 +161,7 @@ class Fft(Priced):
         rows = [session.recall(f"profile-{length}") for length in self.profiled]
         return {name: max(row[name] for row in rows) for name in rows[0]}
 
-    def costs(self, session: Session) -> Mapping[str, list[float]]:
+    def costs(self, session: Session) -> dict[str, list[float]]:
         return prices(self.cut, self.times(session))
 
     def predicted(self, session: Session, decisions: Decisions) -> float:
@@ -189,18 +186,12 @@ def baseline_model(root: Path) -> Path:
 
 # --- the published numbers, and smaller ones --------------------------------------------
 
-Kind = Literal["bert", "mini"]
-_PRICES = (0.2, 0.8, 3.2)
-_DO = Method(
-    kind="do", prices=_PRICES, refine=2, choices=SearchConfig(joint=True, pause=7, lr=0.05)
-)
-_SDO = Method(
-    kind="sdo",
-    prices=_PRICES,
-    refine=2,
-    choices=SearchConfig(joint=True, share=True, lr=0.05),
-    samples=4,
-)
+_METHODS = {"": (DO, SDO), "do": (DO,), "sdo": (SDO,)}
+VARIANTS = {
+    "fft": "bert", "fft-do": "bert-do", "fft-sdo": "bert-sdo",
+    "fft-mini": "mini", "fft-mini-do": "mini-do", "fft-mini-sdo": "mini-sdo",
+}  # fmt: skip
+NAMES = {variant: name for name, variant in VARIANTS.items()}
 
 
 def paper(variant: str = "bert") -> Fft:
@@ -209,7 +200,7 @@ def paper(variant: str = "bert") -> Fft:
     Texts are read from ``data``; name others with ``replace(.., task=..)``. Prices are the grid
     that was tried, in the paper's unit, which is not known.
     """
-    kind, methods = _read(variant)
+    methods = _methods(variant)
     grid = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
     published = tuple(
         replace(
@@ -220,13 +211,13 @@ def paper(variant: str = "bert") -> Fft:
         )
         for m in methods
     )
-    if kind == "mini":
+    if variant.startswith("mini"):
         adam = TrainConfig(
             steps=2_000_000, lr=5e-4, warmup=10_000, schedule="linear", weight_decay=0.0,
             batch_tokens=768 * 128,
         )  # fmt: skip
         return Fft(
-            name=f"{_name(variant)}-paper",
+            name=f"{NAMES[variant]}-paper",
             task="tag:data/universal-dependencies?tokenizer=wordpiece:120000",
             cut=Cut(layers=3, width=256, heads=4, inner=1024, head_parts=4, inner_parts=8),
             methods=published,
@@ -242,7 +233,7 @@ def paper(variant: str = "bert") -> Fft:
         batch_tokens=64 * 128, accumulate=64, dropout=0.1, attention_dropout=0.1,
     )  # fmt: skip
     return Fft(
-        name=f"{_name(variant)}-paper",
+        name=f"{NAMES[variant]}-paper",
         task="mlm:data/wikipedia?tokenizer=wordpiece:30522&length=512",
         cut=BERT,
         methods=published,
@@ -258,15 +249,15 @@ def paper(variant: str = "bert") -> Fft:
 
 def small(variant: str = "bert") -> Fft:
     """The same on generated tasks: minutes on two cores."""
-    kind, methods = _read(variant)
+    methods = _methods(variant)
     whole = paper(variant)
     training = TrainConfig(
         steps=800, batch_tokens=1024, lr=2e-3, warmup=50, log_every=20, checkpoint_every=200
     )
-    mini = kind == "mini"
+    mini = variant.startswith("mini")
     return replace(
         whole,
-        name=f"{_name(variant)}-small",
+        name=f"{NAMES[variant]}-small",
         task="planted-sofar?length=24&symbols=4" if mini else "planted-near?length=24&symbols=6",
         cut=Cut(
             layers=3,
@@ -295,7 +286,7 @@ def smoke(variant: str = "bert") -> Fft:
     methods = tuple(replace(m, prices=m.prices[:2], samples=2) for m in made.methods)
     return replace(
         made,
-        name=f"{_name(variant)}-smoke",
+        name=f"{NAMES[variant]}-smoke",
         cut=replace(made.cut, layers=2, width=16, heads=2, inner=32, head_parts=2, inner_parts=2),
         methods=methods,
         training=made.training.replace(steps=6, **few),
@@ -308,30 +299,10 @@ def smoke(variant: str = "bert") -> Fft:
     )
 
 
-def _read(variant: str) -> tuple[Kind, tuple[Method, ...]]:
-    """Which network and which searches a variant means: ``bert``, ``mini-sdo``."""
-    kind, _, method = variant.partition("-")
-    methods = {"": (_DO, _SDO), "do": (_DO,), "sdo": (_SDO,)}.get(method)
-    if kind not in ("bert", "mini") or methods is None:
-        raise InputError(
-            f"Finding Fast Transformers has no variant {variant!r}; use bert or mini, with -do or "
-            "-sdo for one of the two searches."
-        )
-    return ("bert" if kind == "bert" else "mini"), methods
+def _methods(variant: str) -> tuple[Method, ...]:
+    """The searches that a variant means: ``bert`` both, ``mini-sdo`` one."""
+    known_variant("Finding Fast Transformers", variant, VARIANTS.values())
+    return _METHODS[variant.partition("-")[2]]
 
 
-def _name(variant: str) -> str:
-    """What the command line calls a variant."""
-    return f"fft-{variant}".replace("fft-bert", "fft")
-
-
-published_recipe(
-    {
-        f"fft{size}{method}": f"{size.strip('-') or 'bert'}{method}"
-        for size in ("", "-mini")
-        for method in ("", "-do", "-sdo")
-    },
-    paper,
-    small,
-    smoke,
-)
+published_recipe(VARIANTS, paper, small, smoke)

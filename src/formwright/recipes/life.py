@@ -15,6 +15,7 @@ from formwright.arch import Architecture, arch_id, notation
 from formwright.cost import Target, calibrate
 from formwright.cost.meter import using_threads
 from formwright.errors import FormatError, FormwrightError, InputError, Stopped
+from formwright.estimate.inherited import BASELINE
 from formwright.estimate.training import known_task
 from formwright.execute import executor_for
 from formwright.files import write_atomically
@@ -26,12 +27,14 @@ from formwright.study.job import discreet
 from formwright.study.loop import Event, OnEvent
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.supernet import Supernet
+from formwright.trace import Trace
 from formwright.train import TrainConfig
 from formwright.trial import Trial
 
 Say = Callable[[str], None]
+Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
-BASELINE = -1  # the number of its trial
+SUPERNET = "supernet"  # its folder inside the study's
 _CALIBRATED = {"name", "fingerprint", "reference", "reference_ms"}
 
 
@@ -87,15 +90,21 @@ class Session:
 
     def kept(self, name: str, compute: Callable[[], Any]) -> Any:
         """A JSON value that is computed once and kept in ``phases/NAME.json``."""
-        path = self.folder / "phases" / f"{name}.json"
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            write_atomically(path, json.dumps(compute(), indent=1).encode())
+        if not self.has(name):
+            self._place(name).parent.mkdir(exist_ok=True)
+            write_atomically(self._place(name), json.dumps(compute(), indent=1).encode())
         return self.recall(name)
 
     def recall(self, name: str) -> Any:
         """What an earlier phase has kept."""
-        return json.loads((self.folder / "phases" / f"{name}.json").read_bytes())
+        return json.loads(self._place(name).read_bytes())
+
+    def has(self, name: str) -> bool:
+        """Whether an earlier phase has kept something under a name."""
+        return self._place(name).exists()
+
+    def _place(self, name: str) -> Path:
+        return self.folder / "phases" / f"{name}.json"
 
     @property
     def outcome(self) -> Outcome:
@@ -184,6 +193,13 @@ class Session:
         )
         if self.ending == "stopped":
             raise Stopped
+
+    def priced(self, prices: Prices) -> Prices:
+        """Put what options cost on record, once."""
+        trace = Trace(self.folder / SUPERNET)
+        if not trace.prices():
+            trace.add("prices", values={name: list(row) for name, row in prices.items()})
+        return prices
 
     def search(
         self,

@@ -32,10 +32,10 @@ from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
 from formwright.recipes.finals import train_finals
 from formwright.recipes.life import Session
-from formwright.recipes.recipe import Phase, Recipe, published_recipe
-from formwright.recipes.statistics import spearman
+from formwright.recipes.recipe import Phase, Recipe, known_variant, published_recipe
 from formwright.space import Space, named_space
 from formwright.space.lts import lts_space
+from formwright.statistics import spearman
 from formwright.study.outcome import Baseline, Outcome
 from formwright.train import TrainConfig
 from formwright.trial import Objective, Trial
@@ -85,10 +85,7 @@ class Lts(Recipe):
         """Architectures looked at: 2,420 in the paper."""
         return self.start + self.children * (self.generations - 1)
 
-    @property
-    def expected(self) -> int:
-        """Trials at least: the candidates, before their front is measured."""
-        return self.candidates
+    expected = candidates  # trials at least, before their front is measured
 
     def for_task(self, task: str) -> Self:
         """The same for a task's symbols and length, its models trained on it."""
@@ -195,9 +192,7 @@ class Lts(Recipe):
 
 def paper(backbone: str = "gpt2") -> Lts:
     """The published search: batch 1, 192 tokens, one thread, 2,420 candidates."""
-    spaces = {"gpt2": "lts-gpt2", "xl": "lts-xl"}
-    if backbone not in spaces:
-        raise InputError(f"backbone={backbone!r} is unknown; use gpt2 or xl.")
+    known_variant("LiteTransformerSearch", backbone, ("gpt2", "xl"))
     zoo = {"gpt2": "lite-gpt2-16-wikitext103", "xl": "lite-transformer-xl-16-wikitext103"}
     arch = get(zoo[backbone]).build()
     lamb = TrainConfig(
@@ -206,7 +201,7 @@ def paper(backbone: str = "gpt2") -> Lts:
     )  # fmt: skip
     return Lts(
         name=f"lts-{backbone}-paper",
-        space=named_space(spaces[backbone], frame=arch.frame),
+        space=named_space(f"lts-{backbone}", frame=arch.frame),
         baseline=(f"{zoo[backbone]}", arch),
         target=Target(length=192),
         training=lamb,

@@ -24,8 +24,6 @@ from formwright.supernet import Supernet
 from formwright.train import TrainConfig
 from formwright.trial import Objective, Proposal
 
-SUPERNET = "supernet"  # its folder inside the study's
-
 
 @dataclass(frozen=True, kw_only=True)
 class OneShot(Recipe):

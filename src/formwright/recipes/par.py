@@ -33,9 +33,9 @@ from formwright.cost import Meter, Target
 from formwright.cost.table import Table, measured_entries, pieces_of
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
-from formwright.recipes.life import Session
-from formwright.recipes.oneshot import SUPERNET, OneShot
-from formwright.recipes.recipe import published_recipe
+from formwright.recipes.life import SUPERNET, Session
+from formwright.recipes.oneshot import OneShot
+from formwright.recipes.recipe import known_variant, published_recipe
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space
 from formwright.strategy.gradient import GumbelPolicy, SearchConfig, Temperature
@@ -44,6 +44,7 @@ from formwright.train import TrainConfig
 from formwright.trial import FOUND, SEED, Proposal
 
 LETTERS = "sfi"
+VARIANTS = {"par": "xl", "par-xl": "xl", "par-fast": "fast", "par-bert": "bert"}
 _EPOCHS = 90  # of FBNet, which its temperature falls over
 
 
@@ -151,7 +152,7 @@ class Par(OneShot):
             return option_prices(supernet, self.price_of_layer(supernet.space))
 
         found: dict[str, list[float]] = session.kept("prices", measured)
-        return found
+        return session.priced(found)
 
     def price_of_layer(self, space: TreeSpace) -> Callable[[Layer, Site], float]:
         """Time by a table measured on the target; FLOPs where there is no target."""
@@ -173,7 +174,7 @@ def paper(variant: str = "xl") -> Par:
 
     The text is read from ``data/wikitext-103``; name another one with ``replace(.., task=..)``.
     """
-    _check(variant)
+    known_variant("PAR Transformer", variant, VARIANTS.values())
     choices = SearchConfig(warmup=10_000, every=5, lr=1e-2, weight_decay=5e-4, stable=4500)
     lamb = TrainConfig(
         steps=40_000, optimiser="lamb", lr=1e-2, warmup=1000, weight_decay=1e-4, clip=0.25,
@@ -249,14 +250,7 @@ def smoke(variant: str = "xl") -> Par:
     )
 
 
-def _check(variant: str) -> None:
-    if variant not in ("xl", "fast", "bert"):
-        raise InputError(f"The PAR recipe has no variant {variant!r}; use xl, fast or bert.")
-
-
-published_recipe(
-    {"par": "xl", "par-xl": "xl", "par-fast": "fast", "par-bert": "bert"}, paper, small, smoke
-)
+published_recipe(VARIANTS, paper, small, smoke)
 
 
 # --- orders -----------------------------------------------------------------------------

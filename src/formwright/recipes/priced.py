@@ -5,7 +5,7 @@ highest price whose loss is accepted is trained on with the weights it has, and 
 Random members of the same predicted cost stand beside it.
 
 Files of the folder ``supernet``: ``METHOD/price-P/`` has a search, what it found (``found.json``)
-and its model (``settled/``); ``METHOD/found.json`` says which price was settled on.
+and its model (``settled/``); the trace says which price each method settled on.
 """
 
 import json
@@ -13,6 +13,7 @@ import shutil
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -22,8 +23,8 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import Model
 from formwright.recipes.headline import champion, paired
-from formwright.recipes.life import Session
-from formwright.recipes.oneshot import SUPERNET, OneShot
+from formwright.recipes.life import SUPERNET, Session
+from formwright.recipes.oneshot import OneShot
 from formwright.space import Decisions
 from formwright.strategy.gradient import (
     BernoulliPolicy,
@@ -35,12 +36,12 @@ from formwright.strategy.gradient import (
 from formwright.strategy.gradient.ladder import highest_accepted
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
+from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.trial import CONTROL, FOUND, Proposal, Trial
 
 _DRAWS = 400  # random members among which those of equal cost are picked
 _FOUND = "found.json"
-_SHOWN = ("run.json", "search.json", "log.jsonl", "gates.jsonl", "result.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +92,17 @@ class Method:
             prices=costs,
             price=price,
         )
+
+
+_PRICES = (0.2, 0.8, 3.2)
+DO = Method(kind="do", prices=_PRICES, refine=2, choices=SearchConfig(joint=True, pause=7, lr=0.05))
+SDO = Method(
+    kind="sdo",
+    prices=_PRICES,
+    refine=2,
+    choices=SearchConfig(joint=True, share=True, lr=0.05),
+    samples=4,
+)
 
 
 @dataclass(frozen=True)
@@ -192,7 +204,11 @@ class Priced(OneShot):
                 session.say(f"{method.kind} found nothing: its trainings diverged at every price")
                 continue
             chosen += 1
-            _show(session.folder, found)
+            session.kept(f"found-{method.kind}", partial(asdict, found))
+            about = {"method": found.method, "price": found.price, "folder": found.folder}
+            trace = Trace(session.folder / SUPERNET)
+            if {"kind": "found", **about} not in trace.lines():  # it is a search continued
+                trace.add("found", **about)
         if not chosen:
             raise InputError(
                 f"Nothing was found, at any price: {fault}. Lower the rate of the search "
@@ -260,8 +276,8 @@ class Priced(OneShot):
 
     def findings(self, session: Session) -> list[Finding]:
         """What the methods settled on."""
-        known = [Finding.known(session.folder / SUPERNET / m.kind) for m in self.methods]
-        return [found for found in known if found is not None]
+        names = [f"found-{method.kind}" for method in self.methods]
+        return [Finding(**session.recall(name)) for name in names if session.has(name)]
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What was found, once each, then random members of the same predicted time."""
@@ -338,17 +354,6 @@ class Priced(OneShot):
             f"{quality.name} {inherited}, against {base.values[quality.name]:.4g}."
         )
         return Outcome(base, headline, chosen.number, facts)
-
-
-def _show(root: Path, found: Finding) -> None:
-    """What a method settled on, and its gates for the report."""
-    folder = root / SUPERNET
-    write_atomically(folder / found.method / _FOUND, json.dumps(asdict(found), indent=1).encode())
-    for name in _SHOWN:
-        if (root / found.folder / name).exists():
-            shutil.copyfile(root / found.folder / name, folder / name)
-        else:  # nor that of another method
-            (folder / name).unlink(missing_ok=True)
 
 
 def _facts(trial: Trial, finding: Finding, base: Any, quality: str, cost: str) -> dict[str, float]:

@@ -5,7 +5,7 @@ order. ``life.py`` leads it through them; what it is at work with is a ``Session
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -204,6 +204,13 @@ class _Recipes(Registry[Named]):
 
 
 RECIPES = _Recipes("recipe", "formwright.recipes", "formwright.recipes")
+
+
+def known_variant(system: str, variant: str, known: Iterable[str]) -> str:
+    """A variant of a system, if there is one of that name."""
+    if variant not in (names := sorted(known)):
+        raise InputError(f"{system} has no variant {variant!r}; use one of {', '.join(names)}.")
+    return variant
 
 
 def published_recipe(variants: Mapping[str, str], *presets: Callable[..., Recipe]) -> None:

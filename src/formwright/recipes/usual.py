@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from formwright.arch import Architecture, parse
 from formwright.arch.architecture import Decoder, Encoder
 from formwright.arch.counting import count
 from formwright.cost import Meter, Target
 from formwright.errors import FormatError, InputError
-from formwright.estimate import Counted, Estimator, Measured, Proxies, Together, Training, proxies
+from formwright.estimate import Counted, Estimator, Measured, Together, Training, estimators
 from formwright.estimate.training import known_task
 from formwright.recipes.headline import conclude, is_cost
 from formwright.recipes.life import Session
@@ -34,7 +34,6 @@ from formwright.train import TrainConfig
 from formwright.trial import Objective
 
 CostKind = Literal["latency", "flops", "params", "memory"]
-_COSTS = ("latency", "flops", "params", "memory")
 _DRAWN = 150  # members, and as many changes, among which the smallest is looked for
 STAGED = ("staged", "asha", "halving")  # strategies that continue trials on rungs
 
@@ -51,7 +50,7 @@ class UsualSearch(Recipe):
     baseline: str = ""  # layers of the hand-designed rival; the usual ones when empty
     strategy: str = ""  # the best for estimator and space when empty
     options: Mapping[str, Any] = field(default_factory=dict)  # of the strategy
-    estimator: str = "train"  # or the name of a proxy
+    estimator: str = "train"  # or a name of ``estimators``
     minimise: tuple[str, ...] = ()
     maximise: tuple[str, ...] = ()
     order: tuple[str, ...] = ()  # of what is made small or large; quality first when not given
@@ -91,12 +90,12 @@ class UsualSearch(Recipe):
                 f"trials={self.trials} and seconds={self.seconds} leave nothing to do; give at "
                 "least one trial, or a time above 0."
             )
-        if self.estimator != "train" and self.estimator not in proxies():
+        if self.estimator != "train" and self.estimator not in estimators:
             raise InputError(
                 f"No estimator is called {self.estimator!r}; use train or one of "
-                f"{', '.join(proxies())}."
+                f"{', '.join(sorted(estimators))}."
             )
-        if self.cost not in _COSTS:
+        if self.cost not in get_args(CostKind):
             raise InputError(
                 f"cost={self.cost!r} is unknown; use latency, flops, params or memory."
             )
@@ -232,7 +231,7 @@ class UsualSearch(Recipe):
         if self.trains:
             parts.append(Training(self.task, self.training, self.top))
         else:
-            parts.append(Proxies((self.estimator,), self.task))
+            parts.append(estimators.get(self.estimator)(self.task))
         return Together(*parts)
 
     # --- what is refused ----------------------------------------------------------------

@@ -11,7 +11,7 @@ from itertools import chain
 from math import isfinite
 from typing import Any
 
-from formwright.arch.draw import draw_svg
+from formwright.draw import draw_svg
 from formwright.report.html import Safe, packed, tag
 from formwright.report.material import Material, thinned
 from formwright.report.sections.lineage import lineage_info

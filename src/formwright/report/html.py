@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from formwright.arch.draw.canvas import printable
+from formwright.draw.canvas import printable
 from formwright.study.job import discreet
 
 _VOID = {"meta", "link", "br", "input", "img", "circle", "path", "line", "rect", "polygon"}

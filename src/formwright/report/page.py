@@ -9,7 +9,7 @@ import hashlib
 import time
 from importlib.resources import files
 
-from formwright.arch.draw.canvas import stylesheet
+from formwright.draw.canvas import stylesheet
 from formwright.report.data import data_html, drawing_data, trial_data
 from formwright.report.html import Safe, homeless, joined, tag
 from formwright.report.material import Material

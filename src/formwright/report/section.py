@@ -1,19 +1,22 @@
 """What a section of the page is, and which there are, in order.
 
 A section is one file in ``sections/``: an ``*_info`` function that computes, and one that draws
-what it computed. To add one, write the file and name it below.
+what it computed, decorated with ``@section``. To add one, write the file.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 
+from formwright.registry import Declared
 from formwright.report.html import Safe
 from formwright.report.material import Material
 
-_FILES = (
-    "headline",
-    "pareto",
+Html = Callable[[Material], Safe | None]
+
+# From top to bottom, by id; what is not named here, as those of installed packages, stands at "".
+_ORDER = (
+    "result",
+    "found",
     "progress",
     "selected",
     "shares",
@@ -21,8 +24,9 @@ _FILES = (
     "gates",
     "members",
     "lineage",
-    "importance",
-    "table",
+    "learned",
+    "",
+    "all",
     "failures",
     "repeat",
 )
@@ -40,9 +44,20 @@ class Section:
 
     id: str
     title: str
-    html: Callable[[Material], Safe | None]
+    html: Html
+
+
+_SECTIONS: Declared[Section] = Declared(
+    "section", "formwright.sections", "formwright.report.sections"
+)
+
+
+def section(id: str, title: str) -> Callable[[Html], Html]:
+    """Decorate the function that draws a section."""
+    return _SECTIONS.declare(id, lambda html: Section(id, title, html))
 
 
 def sections() -> list[Section]:
     """All of them, in the order of the page."""
-    return [import_module(f"formwright.report.sections.{name}").SECTION for name in _FILES]
+    found = (made for _, made in _SECTIONS.items())
+    return sorted(found, key=lambda s: _ORDER.index(s.id if s.id in _ORDER else ""))

@@ -1,54 +1,32 @@
-"""What a supernet left behind, read for the report: gates over time, stages of pruning, prices.
+"""What a supernet went through, for the report: its trace, and what options are called.
 
-The files are those of ``strategy.gradient.search`` and of the one-shot recipes. Where several
-searches competed, each has a folder whose ``found.json`` names the method and the place of its
-files. Whatever is missing or damaged is left out: a report must come out of a study that was cut
-off at any point.
+Where several searches competed, the trace names the method and the folder of each. Whatever is
+missing or damaged is left out: a report must come out of a study that was cut off at any point.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from formwright.arch.architecture import Architecture
-from formwright.arch.draw.words import words
 from formwright.arch.layer import Layer, Residual
 from formwright.arch.site import Site
 from formwright.arch.writer import letter_of
+from formwright.draw.words import words
 from formwright.errors import FormwrightError
 from formwright.report.material import Material
-from formwright.space import TreeSpace
+from formwright.space import TreeSpace, space_from_data
 from formwright.space.choosing import Choosing, Copies, May, Number, One, Some
 from formwright.space.draw import option_words
+from formwright.trace import FILE, Look, Rows, Stage, Trace, is_number
 
 FOLDER = "supernet"  # inside the study's
-Rows = Mapping[str, Sequence[float]]  # decision to one number per option
 # head3, head3.1 (a part of it), mean3a (one of two)
 _NUMBERED = re.compile(r"(?P<stem>.*?)[_-]?(?P<number>\d+)(\.\d+|[a-z])?", re.DOTALL)
 _MOST_LOOKS = 160  # points of a line
-
-
-@dataclass(frozen=True)
-class Look:
-    """How much of each option was on at a step."""
-
-    step: int
-    values: Rows
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What was still alive when a stage of pruning began, and what each of it was worth."""
-
-    number: int
-    alive: Mapping[str, frozenset[int]]
-    scores: Mapping[str, Mapping[int, float]]
-    words: str
 
 
 @dataclass(frozen=True)
@@ -71,8 +49,8 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """All of it.
+class Seen:
+    """All that a folder's trace tells of a supernet.
 
     Args:
         looks: By step, thinned where there are many.
@@ -118,20 +96,18 @@ class Method:
         price: What its options were multiplied with, where there was a choice of prices.
     """
 
-    trace: Trace
+    trace: Seen
     name: str = ""
     price: float | None = None
 
 
-def trace_of(material: Material) -> Trace:
+def trace_of(material: Material) -> Seen:
     """What the supernet of a study left; empty where it had none."""
-    if material.folder is None:
-        return Trace()
-    return _read(material.folder / FOLDER, _stamp(material.folder / FOLDER))
+    return Seen() if material.folder is None else _read(material.folder / FOLDER)
 
 
 def methods_of(material: Material) -> list[Method]:
-    """What each method left, as it says in its ``found.json``; one without a name otherwise."""
+    """What each method left, where several competed; one without a name otherwise."""
     found = [] if material.folder is None else list(_methods(material.folder))
     return found or [Method(trace_of(material))]
 
@@ -152,21 +128,15 @@ def place_of(name: str) -> str:
 
 
 def _methods(study: Path) -> Iterator[Method]:
-    prices = _rows(_json(study / FOLDER / "prices.json"))
-    for path in sorted((study / FOLDER).glob("*/found.json")):
-        data = _json(path)
-        if not isinstance(data, dict):
-            continue
-        name, place, price = (data.get(key, "") for key in ("method", "folder", "price"))
+    top = Trace(study / FOLDER)
+    named = [line for line in top.lines("found") if isinstance(line.get("method"), str)]
+    for name, line in sorted({line["method"]: line for line in named}.items()):
+        place, price = line.get("folder"), line.get("price", "")
         folder = _inside(study / FOLDER, study / place) if isinstance(place, str) else None
-        if not isinstance(name, str) or folder is None:
-            continue
-        trace = _read(folder, _stamp(folder))
-        yield Method(
-            replace(trace, prices=trace.prices or prices),
-            name,
-            float(price) if _is_number(price) else None,
-        )
+        if folder is not None:
+            seen = _read(folder)
+            trace = replace(seen, prices=seen.prices or top.prices())
+            yield Method(trace, name, float(price) if is_number(price) else None)
 
 
 def _inside(whole: Path, part: Path) -> Path | None:
@@ -178,96 +148,32 @@ def _inside(whole: Path, part: Path) -> Path | None:
         return None
 
 
+def _read(folder: Path) -> Seen:
+    """Several sections ask; the file is read once as long as it is the same."""
+    try:
+        known = (folder / FILE).stat()
+    except OSError:
+        return Seen()
+    return _seen(folder, known.st_mtime_ns, known.st_size)
+
+
 @lru_cache(maxsize=8)
-def _read(folder: Path, stamp: tuple[float, ...]) -> Trace:
-    """Several sections ask; the files are read once as long as they are the same."""
-    return Trace(
-        looks=_thinned(_looks(folder / "gates.jsonl")),
-        stages=_stages(folder / "stages.jsonl"),
-        prices=_rows(_json(folder / "prices.json")),
-        space=_space(_json(folder / "search.json")),
+def _seen(folder: Path, *stamp: int) -> Seen:
+    trace = Trace(folder)
+    return Seen(
+        looks=_thinned(trace.looks()),
+        stages=trace.stages(),
+        prices=trace.prices(),
+        space=_space(trace.last("space")),
     )
-
-
-def _stamp(folder: Path) -> tuple[float, ...]:
-    def changed(name: str) -> float:
-        try:
-            found = (folder / name).stat()
-        except OSError:
-            return 0.0
-        return found.st_mtime_ns + found.st_size / 1e12
-
-    return tuple(map(changed, ("gates.jsonl", "stages.jsonl", "prices.json", "search.json")))
-
-
-def _looks(path: Path) -> list[Look]:
-    found: dict[int, dict[str, tuple[float, ...]]] = {}
-    for line in _lines(path):
-        step, name, values = line.get("step"), line.get("name"), _numbers(line.get("values"))
-        if type(step) is int and isinstance(name, str) and values:
-            found.setdefault(step, {})[name] = values
-    return [Look(step, found[step]) for step in sorted(found)]
-
-
-def _stages(path: Path) -> list[Stage]:
-    found = {}
-    for line in _lines(path):
-        number, alive, scores = line.get("stage"), line.get("alive"), line.get("scores")
-        if type(number) is not int or not isinstance(alive, dict):
-            continue
-        live = {n: frozenset(i for i in row if type(i) is int)
-                for n, row in alive.items() if isinstance(row, list)}  # fmt: skip
-        worth = {}
-        for name, row in (scores if isinstance(scores, dict) else {}).items():
-            pairs = row.items() if isinstance(row, dict) else ()
-            worth[name] = {int(o): float(s) for o, s in pairs if o.isdecimal() and _is_number(s)}
-        said = line.get("words")
-        found[number] = Stage(number, live, worth, said if isinstance(said, str) else "")
-    return [found[number] for number in sorted(found)]
-
-
-def _rows(data: Any) -> dict[str, tuple[float, ...]]:
-    pairs = data.items() if isinstance(data, dict) else ()
-    return {name: values for name, row in pairs if (values := _numbers(row))}
 
 
 def _space(data: Any) -> TreeSpace | None:
     try:
-        return TreeSpace.from_data(data["space"])
+        found = space_from_data(data["space"])
     except (FormwrightError, KeyError, TypeError, ValueError, RecursionError):
         return None
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        written = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return
-    for line in written.splitlines():
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):  # cut off, or not ours
-            continue
-        if isinstance(found, dict):
-            yield found
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _numbers(row: Any) -> tuple[float, ...]:
-    """A row of finite numbers; empty where it is anything else."""
-    if not isinstance(row, list) or not all(map(_is_number, row)):
-        return ()
-    return tuple(map(float, row))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return found if isinstance(found, TreeSpace) else None
 
 
 def _thinned(looks: list[Look]) -> list[Look]:

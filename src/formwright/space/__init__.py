@@ -1,6 +1,6 @@
 """Spaces: sets of architectures, declared once as an architecture with choices left open."""
 
-from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span
+from formwright.space.choice import Choice, Derived, Maybe, OneOf, Repeat, SomeOf, Span
 from formwright.space.constraint import Constraint, Unsatisfied, Where
 from formwright.space.limit import Limit
 from formwright.space.part import Decisions
@@ -30,6 +30,7 @@ __all__ = [
     "Countable",
     "Crossable",
     "Decisions",
+    "Derived",
     "Encodable",
     "Enumerable",
     "Invertible",

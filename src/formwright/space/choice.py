@@ -8,20 +8,30 @@ Two choices of one name are one decision. That is how depth and per-layer sizes 
 how one width can stand in many places.
 """
 
+import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, get_args
 
 from formwright.arch.layer import Stack
 from formwright.arch.node import Node, Open, field_types, node
 from formwright.errors import SpecError
 
 Value = int | float | tuple[int, ...]  # what a decision stores: flat, and plain JSON
+Rounding = Literal["nearest", "down", "up"]
+LayerMap = Literal["first", "spread"]
+
+_CLOSE = 1e-9  # products of fractions that are whole numbers but for this are whole
 
 
 class Choice(Open):
     """A decision with a name."""
 
     name: str
+
+    @property
+    def numbers(self) -> tuple[int | float, ...]:
+        """Every number it may be; none where it is not between numbers."""
+        return ()
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -44,6 +54,11 @@ class OneOf(Choice):
         """Whether the options are rising numbers, so that near ones are alike."""
         plain = all(type(o) in (int, float) for o in self.options)
         return plain and list(self.options) == sorted(set(self.options))
+
+    @property
+    def numbers(self) -> tuple[int | float, ...]:
+        """The options where they are rising numbers."""
+        return self.options if self.numeric else ()
 
 
 @node("some_of")
@@ -105,12 +120,60 @@ class Span(Choice):
         return tuple(self.low + i * self.step for i in range(count))
 
 
+@node("derived")
+class Derived(Open):
+    """A number that follows from a decision and is none itself: ``ratio`` times ``of``, rounded.
+
+    ``of`` is the name of a number that is open in every member of the space, or the choice itself;
+    ``ratio`` may be a choice as well. The result is a multiple of ``multiple``, at least one of it:
+
+        FeedForward(Derived("width", OneOf("ratio", (2, 3, 4))))  # inner width
+        Attention(Derived("width", 1 / 64, rounding="down"))      # heads of 64 channels each
+    """
+
+    of: Any
+    ratio: Any = 1.0
+    multiple: int = 1
+    rounding: Rounding = "nearest"
+
+    def __post_init__(self) -> None:
+        if type(self.ratio) is int:  # one form, or ids would differ
+            object.__setattr__(self, "ratio", float(self.ratio))
+        named = isinstance(self.of, str) and self.of != ""
+        follows = named or any(isinstance(factor, Choice) for factor in (self.of, self.ratio))
+        numbers = (named or _is_number(self.of)) and _is_number(self.ratio)
+        whole = type(self.multiple) is int and self.multiple >= 1
+        if not (follows and numbers and whole and self.rounding in get_args(Rounding)):
+            raise SpecError(
+                f"derived(of={self.of!r}, ratio={self.ratio!r}, multiple={self.multiple!r}, "
+                f"rounding={self.rounding!r}) gives no number; `of` is the name of a decision, the "
+                "ratio is above 0 or a choice between such numbers, the multiple is at least 1, "
+                f"and it is rounded {', '.join(get_args(Rounding))}."
+            )
+
+    def number(self, of: float, ratio: float) -> int:
+        """The result for given factors."""
+        share = of * ratio / self.multiple
+        match self.rounding:
+            case "up":
+                count = math.ceil(share - _CLOSE)
+            case "down":
+                count = math.floor(share + _CLOSE)
+            case _:
+                count = math.floor(share + 0.5 + _CLOSE)
+        return max(1, count) * self.multiple
+
+
 @node("repeat")
 class Repeat(Choice):
     """``low`` to ``high`` copies of a unit, one after the other in a list.
 
     Choices inside get the copy's number behind their name (``heads`` becomes ``heads0``,
     ``heads1``, ...), except those named in ``shared``.
+
+    ``which`` says which of the ``high`` copies stand for fewer: the ``first`` ones; ``spread``
+    evenly, copy i * high // n for the i-th of n (AutoDistil, Xu et al. 2022,
+    https://arxiv.org/abs/2201.12507); or, for each number from ``low`` on, the copies themselves.
     """
 
     name: str
@@ -118,6 +181,7 @@ class Repeat(Choice):
     low: int
     high: int
     shared: tuple[str, ...] = ()
+    which: LayerMap | tuple[tuple[int, ...], ...] = "first"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,10 +191,32 @@ class Repeat(Choice):
                 f"repeat {self.name!r} from {self.low} to {self.high} is empty; "
                 "give 0 <= low <= high."
             )
+        if not isinstance(self.which, str):
+            object.__setattr__(self, "which", tuple(map(tuple, self.which)))
+        counts = [len(kept) for kept in self.kept]
+        rising = all(list(kept) == sorted(set(kept)) for kept in self.kept)
+        known = {index for kept in self.kept for index in kept} <= set(range(self.high))
+        if counts != list(range(self.low, self.high + 1)) or not (rising and known):
+            raise SpecError(
+                f"repeat {self.name!r} cannot be read from which={self.which!r}; give first, "
+                f"spread, or for each number from {self.low} to {self.high} so many different "
+                f"copies from 0 to {self.high - 1} in rising order."
+            )
+
+    @property
+    def kept(self) -> tuple[tuple[int, ...], ...]:
+        """The copies that stand for each number of them, from ``low`` on."""
+        numbers = range(self.low, self.high + 1)
+        if self.which == "first":
+            return tuple(tuple(range(n)) for n in numbers)
+        if self.which == "spread":
+            return tuple(tuple(i * self.high // n for i in range(n)) for n in numbers)
+        return self.which
 
     def copies(self) -> tuple[Any, ...]:
         """The units, their choices renamed."""
-        return tuple(renamed(self.unit, str(i), self.shared) for i in range(self.high))
+        own = {choice.name for choice in choices_in(self.unit)} - set(self.shared)
+        return tuple(renamed(self.unit, str(i), own) for i in range(self.high))
 
 
 def stack_of(*layers: Any) -> Stack:
@@ -138,23 +224,43 @@ def stack_of(*layers: Any) -> Stack:
     return Stack().replace(layers=layers)
 
 
-def renamed(value: Any, suffix: str, keep: tuple[str, ...]) -> Any:
-    """The same tree with ``suffix`` behind the name of every choice in it, but those to keep."""
+def renamed(value: Any, suffix: str, names: set[str]) -> Any:
+    """The same tree with ``suffix`` behind these names, also where others refer to them."""
     if isinstance(value, tuple):
-        return tuple(renamed(item, suffix, keep) for item in value)
+        return tuple(renamed(item, suffix, names) for item in value)
     if not isinstance(value, Node):
         return value
-    fields = {
-        key: renamed(item, suffix, keep) for key, item in raw_fields(value) if key != "shared"
-    }
-    if isinstance(value, Choice) and value.name not in keep:
-        fields["name"] = value.name + suffix
-    return type(value)(**dict(raw_fields(value)) | fields)
+    fields = {key: renamed(item, suffix, names) for key, item in raw_fields(value)}
+    if isinstance(value, Choice | Derived):
+        for key in ("name", "of"):
+            if fields.get(key) in names:
+                fields[key] += suffix
+        if isinstance(value, Repeat):
+            fields["shared"] = tuple(n + suffix if n in names else n for n in value.shared)
+    return type(value)(**fields)
+
+
+def choices_in(value: Any) -> Iterator[Choice]:
+    """Every choice in a value, also those behind others."""
+    if isinstance(value, Choice):
+        yield value
+    if isinstance(value, Node):
+        for _, item in raw_fields(value):
+            yield from choices_in(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from choices_in(item)
 
 
 def raw_fields(value: Node) -> Iterator[tuple[str, Any]]:
     """Field name and value, also of choices whose fields are not those of a layer."""
     yield from ((key, getattr(value, key)) for key in field_types(type(value)))
+
+
+def _is_number(factor: Any) -> bool:
+    """Whether a factor is above 0, or a choice between such numbers."""
+    numbers = factor.numbers if isinstance(factor, Choice) else (factor,)
+    return bool(numbers) and all(type(n) in (int, float) and n > 0 for n in numbers)
 
 
 def _options(choice: OneOf | SomeOf) -> tuple[Any, ...]:

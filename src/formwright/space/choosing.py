@@ -3,12 +3,22 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, product
 from typing import Any
 
 from formwright.errors import SpecError
-from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span, Value
-from formwright.space.part import Decisions, Part, Pick, Row, Table, joined, match_front
+from formwright.space.choice import Choice, Derived, Maybe, OneOf, Repeat, SomeOf, Span, Value
+from formwright.space.part import (
+    Decisions,
+    Part,
+    Pick,
+    Several,
+    Table,
+    joined,
+    match_fields,
+    match_front,
+)
 
 
 class Choosing(Part):
@@ -47,8 +57,12 @@ class Choosing(Part):
         """Every value it may take in some member."""
         return self.domain({})
 
+    def decide(self, pick: Pick) -> Value:
+        """Take this decision alone, after those that it depends on."""
+        return pick(self)
+
     def visit(self, pick: Pick) -> None:
-        for part in self.chosen(pick(self)):
+        for part in self.chosen(self.decide(pick)):
             part.visit(pick)
 
     def build(self, decisions: Decisions) -> Any:
@@ -68,12 +82,14 @@ class Choosing(Part):
             parts = self.chosen(answer)
             yield from match_front(parts, values, {**taken, self.name: answer})
 
+    def below(self) -> tuple[Part, ...]:
+        return self.inner
+
     def table(self, shared: frozenset[str]) -> Table:
         total: Table = {}
         for value in self.every:
-            below = joined([part.table(shared) for part in self.chosen(value)])
-            mine: Row = frozenset({(self.name, value)} if self.name in shared else ())
-            for row, count in joined([{mine: 1}, below]).items():
+            mine: Table = {frozenset({(self.name, value)}): 1}
+            for row, count in joined(self.chosen(value), shared, mine).items():
                 total[row] = total.get(row, 0) + count
         return total
 
@@ -215,10 +231,10 @@ class Number(Choosing):
             self._above[bound] = tuple(v for v in self.values if v > self.above * bound)
         return self._above[bound]
 
-    def visit(self, pick: Pick) -> None:
+    def decide(self, pick: Pick) -> Value:
         if self.driver is not None:
-            self.driver.visit(pick)
-        pick(self)
+            self.driver.decide(pick)
+        return pick(self)
 
     def items(self, decisions: Decisions) -> tuple[Any, ...]:
         return (decisions[self.name],)
@@ -231,6 +247,10 @@ class Number(Choosing):
         if fits and taken.get(self.name, first) == first:
             yield 1, {**taken, self.name: first}
 
+    @cached_property
+    def touched(self) -> frozenset[str]:
+        return frozenset({self.name} if self.of is None else {self.name, self.of})
+
     def table(self, shared: frozenset[str]) -> Table:
         if self.driver is None:
             return super().table(shared)
@@ -238,27 +258,74 @@ class Number(Choosing):
         assert self.of is not None
         for bound in self.driver.every:
             for value in self.domain({self.of: bound}):
-                mine = {(self.of, bound)} | ({(self.name, value)} if self.name in shared else set())
-                row = frozenset(mine)
+                mine = {self.of: bound, self.name: value}
+                row = frozenset((name, at) for name, at in mine.items() if name in shared)
                 total[row] = total.get(row, 0) + 1
         return total
 
 
+class Elsewhere(Part):
+    """What a decision that stands in another place was taken to be."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.names = name, (name,)
+        self.driver: Choosing | None = None  # set by the space, which knows all names
+
+    @property
+    def every(self) -> tuple[Value, ...]:
+        """Every value it may have in some member."""
+        assert self.driver is not None
+        return self.driver.every
+
+    def visit(self, pick: Pick) -> None:
+        assert self.driver is not None
+        self.driver.decide(pick)
+
+    def build(self, decisions: Decisions) -> Any:
+        return decisions[self.name]
+
+    def match(self, value: Any, taken: Decisions) -> Iterator[Decisions]:
+        if taken.get(self.name, value) == value:
+            yield {**taken, self.name: value}
+
+    def table(self, shared: frozenset[str]) -> Table:
+        return {frozenset(): 1}  # it is counted where it stands
+
+
+class Following(Several):
+    """A number that follows from others."""
+
+    def __init__(self, derived: Derived, parts: tuple[Part, Part]) -> None:
+        super().__init__(parts)
+        self.derived = derived
+
+    def build(self, decisions: Decisions) -> Any:
+        of, ratio = (part.build(decisions) for part in self.parts)
+        return self.derived.number(of, ratio)
+
+    def match(self, value: Any, taken: Decisions) -> Iterator[Decisions]:
+        if type(value) is not int:
+            return
+        for factors in product(*(part.every for part in self.parts)):
+            if self.derived.number(*factors) == value:
+                yield from match_fields(self.parts, factors, taken)
+
+
 class Copies(Choosing):
-    """The first few of a row of units."""
+    """Some of a row of units: as many as the decision says."""
 
     numeric = True
 
     def __init__(self, choice: Repeat, inner: tuple[Part, ...]) -> None:
         super().__init__(choice, inner)
         self.values: tuple[Value, ...] = tuple(range(choice.low, choice.high + 1))
+        self.kept = dict(zip(self.values, choice.kept, strict=True))
 
     def domain(self, decisions: Decisions) -> tuple[Value, ...]:
         return self.values
 
     def chosen(self, value: Value) -> tuple[Part, ...]:
-        assert isinstance(value, int)
-        return self.inner[:value]
+        return tuple(self.inner[index] for index in self.kept[value])
 
     def items(self, decisions: Decisions) -> tuple[Any, ...]:
         parts = self.chosen(decisions[self.name])

@@ -1,10 +1,21 @@
 """From a declaration, an architecture with choices in it, to parts."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from formwright.arch.node import Node
-from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span, raw_fields
-from formwright.space.choosing import Choosing, Copies, May, Number, One, Some
+from formwright.errors import SpecError
+from formwright.space.choice import Choice, Derived, Maybe, OneOf, Repeat, SomeOf, Span, raw_fields
+from formwright.space.choosing import (
+    Choosing,
+    Copies,
+    Elsewhere,
+    Following,
+    May,
+    Number,
+    One,
+    Some,
+)
 from formwright.space.part import Fixed, Listed, Made, Part
 
 
@@ -12,12 +23,16 @@ def compiled(value: Any) -> Part:
     """The part for a value of a declaration."""
     if isinstance(value, Choice):
         return _choosing(value)
+    if isinstance(value, Derived):
+        of = Elsewhere(value.of) if isinstance(value.of, str) else compiled(value.of)
+        return Following(value, (of, compiled(value.ratio)))
     if isinstance(value, tuple | list):
         listed = Listed(tuple(compiled(item) for item in value))
         return listed if listed.names else Fixed(listed.build({}))
     if isinstance(value, Node):
         fields = dict(raw_fields(value))
         made = Made(type(value), tuple(fields), tuple(compiled(v) for v in fields.values()))
+        made.declared = value
         return made if made.names else Fixed(value)
     return Fixed(value)
 
@@ -38,27 +53,25 @@ def _choosing(choice: Choice) -> Choosing:
 
 
 def linked(root: Part) -> dict[str, Choosing]:
-    """Every decision by name, bounded numbers joined to the decision that bounds them."""
+    """Every decision by name, numbers joined to the decisions that bound them or give them."""
     from_name: dict[str, Choosing] = {}
     for found in root.choosings():
         from_name.setdefault(found.name, found)
-    for found in root.choosings():
-        if isinstance(found, Number) and found.of is not None:
-            found.driver = from_name.get(found.of)
+    for part in _walk(root):
+        if isinstance(part, Number) and part.of is not None:
+            part.driver = from_name.get(part.of)
+        elif isinstance(part, Elsewhere):
+            part.driver = from_name.get(part.name)
+            if part.driver is None or not part.driver.numeric:
+                raise SpecError(
+                    f"A derived number follows from {part.name!r}, which is no number that is open "
+                    "in the space; name one that is."
+                )
     return from_name
 
 
-def colliding(part: Part) -> frozenset[str]:
-    """Names that stand in two places of one member, so that they cannot be counted apart."""
-    below = getattr(part, "parts", ()) or getattr(part, "inner", ())
-    found = frozenset[str]().union(*(colliding(p) for p in below))
-    if isinstance(part, Number):
-        return frozenset((part.of,)) if part.of is not None else frozenset()
-    if isinstance(part, Choosing):
-        found |= {part.name} & {name for p in below for name in p.names}
-    if not isinstance(part, One):  # of several options only one is in play
-        seen: set[str] = set()
-        for p in below:
-            found |= seen & set(p.names)
-            seen |= set(p.names)
-    return found
+def _walk(part: Part) -> Iterator[Part]:
+    """A part and all below it."""
+    yield part
+    for below in part.below():
+        yield from _walk(below)

@@ -115,6 +115,14 @@ class Encoders:
             layers=setting.layers,
         )
 
+    @classmethod
+    def tiny(cls, frame: Frame, heads: int) -> "Encoders":
+        """Two layers of width 32, for texts of about thirty tokens."""
+        backbone = Encoder(32, norm=published.NORM, init="lra")
+        blocks = all_heads(TINY, heads)
+        made = cls(backbone=backbone, frame=frame, blocks=blocks, inner=64, layers=2)
+        return made.for_frame(frame)
+
     def for_frame(self, frame: Frame) -> "Encoders":
         """The same for a task, its head with hidden layers in the proportions of the paper.
 

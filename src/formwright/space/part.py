@@ -6,8 +6,9 @@ from a member, ``table`` counts them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from formwright.space.choice import Value
@@ -28,7 +29,23 @@ _SMALL = 3  # decisions of a part that is worth remembering
 class Part(ABC):
     """A piece of a declaration."""
 
-    names: tuple[str, ...] = ()  # decisions at or below this part
+    names: tuple[str, ...] = ()  # decisions at or below this part, or that it follows from
+
+    declared: Any = None  # what it was made from, where that is a node
+
+    @cached_property
+    def touched(self) -> frozenset[str]:
+        """Decisions that the ways to decide below here depend on: also what bounds a number."""
+        return frozenset(self.names).union(*(part.touched for part in self.below()))
+
+    def below(self) -> tuple["Part", ...]:
+        """The parts that it is made of."""
+        return ()
+
+    @property
+    def every(self) -> tuple[Any, ...]:
+        """Every value it may have in some member; of numbers only."""
+        return ()
 
     @abstractmethod
     def visit(self, pick: Pick) -> None:
@@ -44,7 +61,7 @@ class Part(ABC):
 
     @abstractmethod
     def table(self, shared: frozenset[str]) -> Table:
-        """The number of ways to decide below here, by the decisions that are shared."""
+        """The number of ways to decide below here, by the decisions that others depend on too."""
 
     def items(self, decisions: Decisions) -> tuple[Any, ...]:
         """What the part puts into a list: usually one thing."""
@@ -68,6 +85,10 @@ class Fixed(Part):
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+    @property
+    def every(self) -> tuple[Any, ...]:
+        return (self.value,)
 
     def visit(self, pick: Pick) -> None:
         pass
@@ -110,8 +131,11 @@ class Several(Part):
         for part in self.ways:
             part.visit(pick)
 
+    def below(self) -> tuple[Part, ...]:
+        return self.parts
+
     def table(self, shared: frozenset[str]) -> Table:
-        return joined([part.table(shared) for part in self.open])
+        return joined(self.open, shared)
 
     def choosings(self) -> Iterator["Choosing"]:
         for part in self.open:
@@ -181,9 +205,45 @@ def _one_of_equals(value: Any) -> Any:
     return _FIRST.setdefault(value, value)
 
 
-def joined(tables: list[Table]) -> Table:
-    """The ways to decide several parts together: rows must agree on what they share."""
-    return reduce(_join, tables, {frozenset(): 1})
+def joined(parts: Sequence[Part], shared: frozenset[str], first: Table | None = None) -> Table:
+    """The ways to decide several parts together: rows must agree on what they share.
+
+    A decision is forgotten as soon as no part to come and nobody outside depends on it, so that
+    tables stay small however many decisions there are.
+
+    Args:
+        parts: What is decided.
+        shared: What matters outside.
+        first: Ways that were counted before.
+    """
+    parts = _distinct(parts)
+    left = Counter(name for part in parts for name in part.touched)
+    counted: Table = first or {frozenset(): 1}
+    known = {name for row in counted for name, _ in row}
+    for part in parts:
+        needed = {n for n in part.touched if n in shared or n in known or left[n] > 1}
+        counted = _join(counted, part.table(frozenset(needed)))
+        left -= Counter(part.touched)
+        known = {n for n in known | needed if left[n] > 0 or n in shared}
+        counted = _forgetting(counted, known)
+    return _forgetting(counted, shared)
+
+
+def _distinct(parts: Sequence[Part]) -> list[Part]:
+    """Without repeats: what equals another part has no decision that is not taken there."""
+    found = {id(part) if part.declared is None else part.declared: part for part in parts}
+    return list(found.values())
+
+
+def _forgetting(table: Table, kept: Set[str]) -> Table:
+    """The same ways by fewer decisions."""
+    if all(name in kept for row in table for name, _ in row):
+        return table
+    total: Table = {}
+    for row, count in table.items():
+        key = frozenset(pair for pair in row if pair[0] in kept)
+        total[key] = total.get(key, 0) + count
+    return total
 
 
 def _join(a: Table, b: Table) -> Table:

@@ -101,6 +101,13 @@ def _made(entry: NamedSpace, options: Mapping[str, Any]) -> Space:
 
 def space_data(space: Space) -> dict[str, Any]:
     """A space of any kind as plain JSON."""
+    if not hasattr(space, "kind"):
+        SPACES.load()  # an installed package may announce it
+    if not hasattr(space, "kind"):
+        raise InputError(
+            f"{type(space).__name__} is of no known kind, so that a study could not be reopened; "
+            'decorate the class with @space_kind("a name of its own").'
+        )
     constraints = [to_data(constraint) for constraint in space.constraints]
     return {"kind": space.kind, **space.to_data(), "constraints": constraints}
 

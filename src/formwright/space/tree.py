@@ -13,9 +13,9 @@ from formwright.arch.frame import Frame
 from formwright.errors import FormatError, SpecError
 from formwright.space.choice import Value
 from formwright.space.choosing import Choosing, One, Some
-from formwright.space.compile import colliding, compiled, linked
+from formwright.space.compile import compiled, linked
 from formwright.space.constraint import Constraint
-from formwright.space.draw import option_words, outline
+from formwright.space.draw import draw_space, option_words
 from formwright.space.encoding import Encoding
 from formwright.space.part import Decisions
 from formwright.space.registry import space_kind
@@ -122,7 +122,7 @@ class TreeSpace(Countable, Enumerable, Encodable, Crossable, Invertible):
 
     @cached_property
     def _size(self) -> int:
-        return sum(self.root.table(colliding(self.root)).values())
+        return sum(self.root.table(frozenset()).values())
 
     def size(self) -> int:
         return self._size
@@ -181,7 +181,7 @@ class TreeSpace(Countable, Enumerable, Encodable, Crossable, Invertible):
         }
 
     def outline(self) -> str:
-        return outline(self.name, self.size(), self.choices, self.constraints)
+        return draw_space(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "TreeSpace":

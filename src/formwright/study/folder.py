@@ -6,13 +6,9 @@ trials/000012/      files of one trial: checkpoints, logs, error.txt where it fa
 .lock               held by the process that coordinates the search
 """
 
-import fcntl
 import os
 import shutil
-import socket
-import time
 from pathlib import Path
-from typing import IO
 
 from formwright.errors import StorageError
 
@@ -31,47 +27,6 @@ def record_path(folder: Path) -> Path:
 def trial_folder(folder: Path, number: int) -> Path:
     """Where the files of a trial go. It is not made here: most trials of a search have none."""
     return folder / f"trials/{number:06d}"
-
-
-class Lock:
-    """Held by the one process that coordinates a study; the system lets go when it dies."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / ".lock"
-        try:
-            self._file: IO[str] = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115  # held open
-        except OSError as error:
-            raise StorageError(f"{folder} cannot be written to: {error.strerror}.") from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise StorageError(
-                f"{folder} is in use by {holder(folder) or 'another process'}. "
-                "Wait for it to end, or choose another folder."
-            ) from None
-        self._file.truncate(0)
-        started = time.strftime("%Y-%m-%d %H:%M:%S %Z")
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()} since {started}")
-        self._file.flush()
-
-    def close(self) -> None:
-        """Let another process have the study."""
-        self._file.truncate(0)
-        self._file.close()
-
-
-def holder(folder: Path) -> str:
-    """Who coordinates the study now: process, machine and since when; empty when nobody does."""
-    try:
-        with open(folder / ".lock", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return file.read().strip() or "another process"
-    except OSError:
-        pass
-    return ""
 
 
 def check_disk(folder: Path, trials: int = 0, mounts: str | None = None) -> None:

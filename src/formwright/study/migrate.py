@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from formwright.errors import StorageError
+from formwright.locks import Lock
 from formwright.study.database import connect, explain
-from formwright.study.folder import Lock, check_disk, record_path
+from formwright.study.folder import check_disk, record_path
 from formwright.study.rows import dumped
 from formwright.study.schema import FORMAT_VERSION, RULES
 from formwright.trial import (
@@ -34,6 +35,20 @@ _ORIGINS = {
     "mutation": MUTATION, "mutant": MUTATION, "neighbour": MUTATION, "child": CROSSING,
     "promotion": PROMOTED, "confirmed": PROMOTED, "waiting for the first rung": WAITING,
     "tpe": PREDICTED, "gp": PREDICTED, "nsgaii": PREDICTED, "nsgaiii": PREDICTED,
+}  # fmt: skip
+# What the plan of a search and its training were where nothing else was said.
+_PLAN: dict[str, Any] = {
+    "space": "open", "width": 128, "baseline": "", "strategy": "", "options": {},
+    "estimator": "train", "minimise": [], "maximise": [], "order": [], "cost": "latency",
+    "max_latency": None, "max_params": None, "max_flops": None, "eta": 3, "rungs": 2, "control": 5,
+}  # fmt: skip
+_TRAINING: dict[str, Any] = {
+    "steps": 60, "batch_tokens": 1024, "lr": 2e-3, "warmup": 20, "schedule": "constant",
+    "score_batches": 32,
+}  # fmt: skip
+_TRAIN_DEFAULTS: dict[str, Any] = {
+    "steps": 1000, "batch_tokens": 2048, "lr": 1e-3, "warmup": 100, "schedule": "cosine",
+    "score_batches": None,
 }  # fmt: skip
 _COPY = re.compile(r" ?\(as trial \d+\)$")
 _COLUMNS = (
@@ -127,5 +142,19 @@ def _said(note: str, part: str) -> str:
 
 
 def _meta(meta: dict[str, Any]) -> dict[str, Any]:
-    """What else is said differently now."""
-    return {"format": FORMAT_VERSION, "space": {"kind": "tree", **meta["space"]}}
+    """What else is said differently now; a plan was what is now the recipe of the usual search."""
+    found = {"format": FORMAT_VERSION, "space": {"kind": "tree", **meta["space"]}}
+    if "numbers" in meta:
+        found["hyperparameters"] = meta["numbers"]
+    plan = meta.get("plan")
+    if not plan:
+        return found
+    training = {**_TRAINING, "steps": plan["steps"], **plan["settings"]}
+    hyper = {k: v for k, v in plan.items() if k in _PLAN and v != _PLAN[k]}
+    if training != _TRAINING:
+        hyper["training"] = {k: v for k, v in training.items() if v != _TRAIN_DEFAULTS.get(k)}
+    strategy = meta["strategy"]
+    if "rungs" in strategy["options"] and plan["estimator"] == "train":
+        steps = {"steps": training["steps"], "train_seconds": training.get("seconds")}
+        strategy = {**strategy, "options": {**steps, **strategy["options"]}}
+    return {**found, "recipe": "usual-search", "hyperparameters": hyper, "strategy": strategy}

@@ -13,11 +13,12 @@ from typing import Any
 
 from formwright.arch import notation
 from formwright.errors import InputError, SpecError, StorageError
+from formwright.locks import Lock, holder
 from formwright.space import Space, space_data, space_from_data
 from formwright.strategy.blackbox import Strategy, make_strategy
 from formwright.study import database
 from formwright.study.database import Outdated
-from formwright.study.folder import Lock, check_disk, holder, record_path, trial_folder
+from formwright.study.folder import check_disk, record_path, trial_folder
 from formwright.study.front import counting, front
 from formwright.study.job import discreet
 from formwright.study.migrate import upgrade

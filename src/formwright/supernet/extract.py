@@ -1,10 +1,10 @@
 """Taking a member out of a supernet: a plain model with the weights it had inside.
 
 Both are trees of modules of the same shape, but for the open places: a mixture stands for the
-option that was chosen, a prefix for its first units, laid into the list around them.
+option that was chosen, a depth for its units, laid into the list around them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 
 import torch
@@ -15,13 +15,13 @@ from formwright.errors import SpecError
 from formwright.ops.components import kept_attention, kept_feedforward
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 from formwright.space.part import Decisions
-from formwright.supernet.elastic import ElasticOp, sliced_state
+from formwright.supernet.elastic import ElasticOp
 from formwright.supernet.gates import Gate, GateHolder, is_off, plain_number
 from formwright.supernet.masks import kept_indices
 from formwright.supernet.mixture import (
+    DepthOp,
     GatedOp,
     MixtureOp,
-    PrefixOp,
     PresenceOp,
     RowOp,
 )
@@ -36,7 +36,8 @@ def copy_weights(plain: nn.Module, super_: nn.Module, holder: GateHolder) -> Non
         plain.load_state_dict(kept_state(super_))
         return
     if isinstance(super_, ElasticOp):
-        plain.load_state_dict(_loadable(plain, sliced_state(super_, holder.sizes)))
+        state = super_.slices()
+        plain.load_state_dict({name: state[name] for name in plain.state_dict()})
         return
     for name, tensor in (
         *plain.named_parameters(recurse=False),
@@ -45,17 +46,24 @@ def copy_weights(plain: nn.Module, super_: nn.Module, holder: GateHolder) -> Non
         source = getattr(super_, name)
         if source.shape == tensor.shape:  # positions that no layer looks at may differ
             tensor.copy_(source)
+    for child, (other, _) in pairs(plain, super_, holder):
+        copy_weights(child, other, holder)
+
+
+def pairs(
+    plain: nn.Module, super_: nn.Module, holder: GateHolder
+) -> Iterator[tuple[nn.Module, Kept]]:
+    """The modules inside a plain one, each with what it is in the supernet."""
     children = dict(super_.named_children())
     for name, child in plain.named_children():
-        if isinstance(child, nn.ModuleList):
-            found = [kept for item in _listed(children[name]) for kept in live(item, holder)]
-            if isinstance(super_, GatedOp):
-                found = live_branches(super_, holder)
-            for one, (other, _) in zip(child, found, strict=True):
-                copy_weights(one, other, holder)
+        if not isinstance(child, nn.ModuleList):
+            (found,) = live(children[name], holder) or [(nn.Identity(), 1.0)]
+            yield child, found
+        elif isinstance(super_, GatedOp):
+            yield from zip(child, live_branches(super_, holder), strict=True)
         else:
-            ((other, _),) = live(children[name], holder) or [(nn.Identity(), 1.0)]
-            copy_weights(child, other, holder)
+            items = (kept for item in children[name].children() for kept in live(item, holder))
+            yield from zip(child, items, strict=True)
 
 
 def live(module: nn.Module, holder: GateHolder) -> list[Kept]:
@@ -72,10 +80,10 @@ def live(module: nn.Module, holder: GateHolder) -> list[Kept]:
         case PresenceOp():
             gate = holder.row(module.name)[module.index]
             return [] if is_off(gate) else live(module.layer, holder)
-        case PrefixOp():
+        case DepthOp():
             gates = holder.row(module.name)
-            depth = module.low + max((i for i, g in enumerate(gates) if not is_off(g)), default=0)
-            units: Sequence[nn.Module] = list(module.units)[:depth]
+            deepest = max((i for i, g in enumerate(gates) if not is_off(g)), default=0)
+            units = [module.units[number] for number in module.kept[deepest]]
             return [kept for unit in units for kept in live(unit, holder)]
     return [(module, 1.0)]
 
@@ -123,12 +131,3 @@ def decisions_under(holder: GateHolder) -> Decisions:
         else:
             found[name] = slot.values[max(range(len(row)), key=row.__getitem__)]
     return found
-
-
-def _listed(module: nn.Module) -> list[nn.Module]:
-    return list(module.children())
-
-
-def _loadable(plain: nn.Module, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Only what a file of the model would hold: buffers made anew are left out."""
-    return {name: state[name] for name in plain.state_dict()}

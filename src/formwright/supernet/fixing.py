@@ -1,11 +1,12 @@
 """Taking some decisions of a space beforehand: what a supernet cannot hold open."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from formwright.arch.node import Node
 from formwright.errors import SpecError, UnknownName
-from formwright.space.choice import Choice, Maybe, OneOf, Span, raw_fields
+from formwright.space.choice import Choice, Derived, Maybe, OneOf, Span, choices_in, raw_fields
+from formwright.space.choosing import Choosing
+from formwright.space.compile import compiled
 from formwright.space.part import Decisions
 
 _SHOWN = 12  # values that an error message lists
@@ -14,7 +15,7 @@ _SHOWN = 12  # values that an error message lists
 def taken(declared: Any, decisions: Decisions) -> Any:
     """A declaration with some decisions taken; sizes that depend on them stay open."""
     choices: dict[str, Choice] = {}
-    for choice in _every_choice(declared):
+    for choice in choices_in(declared):
         choices.setdefault(choice.name, choice)
     for name, value in decisions.items():
         if name not in choices:
@@ -25,30 +26,9 @@ def taken(declared: Any, decisions: Decisions) -> Any:
 
 def _answer(choice: Choice, value: Any, decisions: Decisions) -> Any:
     """What stands in place of a choice when its decision is ``value``."""
-    _check(choice, value, decisions)
-    match choice:
-        case OneOf() if not choice.numeric:
-            return choice.options[int(value)]
-        case Maybe():
-            return choice.option if value else None
-        case OneOf() | Span():
-            return value
-    raise SpecError(f"{choice.NAME} {choice.name!r} cannot be fixed; leave it open.")
-
-
-def _check(choice: Choice, value: Any, decisions: Decisions) -> None:
-    """Refuse what a decision cannot be, given the others."""
-    allowed: tuple[Any, ...]
-    match choice:
-        case OneOf():
-            allowed = choice.options if choice.numeric else tuple(range(len(choice.options)))
-        case Maybe():
-            allowed = (0, 1)
-        case Span():
-            bound: Any = decisions.get(choice.of, 0) if choice.of is not None else 0
-            allowed = tuple(n for n in choice.numbers if not bound or n > choice.above * bound)
-        case _:
-            return  # refused for what it is
+    if not isinstance(choice, OneOf | Maybe | Span):
+        raise SpecError(f"{choice.NAME} {choice.name!r} cannot be fixed; leave it open.")
+    allowed = _allowed(choice, decisions)
     if not isinstance(value, int | float) or value not in allowed:
         shown = [*map(str, allowed)]
         if len(shown) > _SHOWN:
@@ -57,18 +37,18 @@ def _check(choice: Choice, value: Any, decisions: Decisions) -> None:
             f"The decision {choice.name} = {value!r} is not allowed here; it is one of "
             f"{', '.join(shown)}."
         )
+    if isinstance(choice, Maybe):
+        return choice.option if value else None
+    if isinstance(choice, OneOf) and not choice.numeric:
+        return choice.options[int(value)]
+    return value
 
 
-def _every_choice(value: Any) -> Iterator[Choice]:
-    """Every choice in a value, also those behind others."""
-    if isinstance(value, Choice):
-        yield value
-    if isinstance(value, Node):
-        for _, item in raw_fields(value):
-            yield from _every_choice(item)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _every_choice(item)
+def _allowed(choice: Choice, decisions: Decisions) -> tuple[Any, ...]:
+    """What a decision can be, given the others."""
+    part = compiled(choice)
+    assert isinstance(part, Choosing)
+    return part.domain(decisions)
 
 
 def _unbound(value: Any, decisions: Decisions) -> Any:
@@ -76,10 +56,10 @@ def _unbound(value: Any, decisions: Decisions) -> Any:
     if isinstance(value, tuple):
         return tuple(_unbound(item, decisions) for item in value)
     if isinstance(value, Span) and value.of is not None and value.of in decisions:
-        bound: Any = decisions[value.of]
-        allowed = [number for number in value.numbers if number > value.above * bound]
+        allowed = _allowed(value, decisions)
         if not allowed:
-            raise SpecError(f"number {value.name!r} has no value left under {value.of} = {bound}.")
+            bound = f"{value.of} = {decisions[value.of]}"
+            raise SpecError(f"number {value.name!r} has no value left under {bound}.")
         return Span(value.name, allowed[0], value.high, value.step)
     if isinstance(value, Node):
         return type(value)(**{key: _unbound(v, decisions) for key, v in raw_fields(value)})
@@ -92,8 +72,12 @@ def with_decision(value: Any, name: str, chosen: Any) -> Any:
         return chosen
     if isinstance(value, tuple):
         return tuple(with_decision(item, name, chosen) for item in value)
-    if isinstance(value, Node):
-        return type(value)(
-            **{key: with_decision(item, name, chosen) for key, item in raw_fields(value)}
-        )
-    return value
+    if not isinstance(value, Node):
+        return value
+    fields = {key: with_decision(item, name, chosen) for key, item in raw_fields(value)}
+    if isinstance(value, Derived):
+        of, ratio = (chosen if value.of == name else fields["of"]), fields["ratio"]
+        if type(of) in (int, float) and type(ratio) in (int, float):
+            return value.number(of, ratio)
+        fields["of"] = of
+    return type(value)(**fields)

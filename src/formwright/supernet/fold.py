@@ -8,7 +8,8 @@ from formwright.ops.attention.attention import AttentionOp
 from formwright.ops.container import StackOp
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 from formwright.ops.feedforward.linear import LinearOp
-from formwright.supernet.extract import Kept, live, live_branches
+from formwright.supernet.elastic import ElasticOp
+from formwright.supernet.extract import pairs
 from formwright.supernet.gates import GateHolder, plain_number
 from formwright.supernet.mixture import GatedOp
 
@@ -16,32 +17,13 @@ from formwright.supernet.mixture import GatedOp
 @torch.no_grad()
 def fold_gates(plain: nn.Module, super_: nn.Module, holder: GateHolder) -> None:
     """Scale the blocks of a plain model as the gates scale them in the supernet."""
-    children = dict(super_.named_children())
-    for name, child in plain.named_children():
-        if name not in children:
-            continue
-        if isinstance(child, nn.ModuleList):
-            found: list[Kept] = (
-                live_branches(super_, holder)
-                if isinstance(super_, GatedOp)
-                else [kept for item in children[name].children() for kept in live(item, holder)]
-            )
-            factors = _factors(super_, found)
-            for one, (other, _), factor in zip(child, found, factors, strict=True):
-                _scale(one, factor)
-                fold_gates(one, other, holder)
-        else:
-            for other, _ in live(children[name], holder):
-                fold_gates(child, other, holder)
-
-
-def _factors(super_: nn.Module, found: list[Kept]) -> list[float]:
-    """What each branch is multiplied by; a mean of n divides by n, not by the sum of gates."""
-    gates = [plain_number(gate) for _, gate in found]
-    if not isinstance(super_, GatedOp) or super_.node.join == "sum":
-        return gates
-    divisor = plain_number(super_.divisor(super_.gates()))
-    return [gate * len(found) / divisor for gate in gates]
+    found = [] if isinstance(super_, ElasticOp) else list(pairs(plain, super_, holder))
+    many, divisor = 1, 1.0
+    if isinstance(super_, GatedOp) and super_.node.join == "mean":  # by n, not by the gates' sum
+        many, divisor = len(found), plain_number(super_.divisor(super_.gates()))
+    for child, (other, gate) in found:
+        _scale(child, plain_number(gate) * many / divisor)
+        fold_gates(child, other, holder)
 
 
 def _scale(module: nn.Module, factor: float) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
 from formwright.arch.node import Node
 from formwright.arch.site import Site
+from formwright.errors import SpecError
 from formwright.ops.base import Builder, Context, Operator
 from formwright.ops.connector import ConnectedOp
 from formwright.ops.container import StackOp, filled
@@ -22,6 +24,7 @@ from formwright.supernet.elastic import ElasticOp, slots_of
 from formwright.supernet.fuse import Fusion
 from formwright.supernet.gates import Gate, GateHolder, is_off, scaled, total
 from formwright.supernet.node import (
+    Depth,
     Elastic,
     ElasticNorm,
     Gated,
@@ -29,11 +32,11 @@ from formwright.supernet.node import (
     NormMixture,
     OpenConnected,
     OpenNorm,
-    Prefix,
     Presence,
     Row,
 )
 from formwright.supernet.plain import gate_of
+from formwright.supernet.slicing import remember
 
 
 @dataclass
@@ -45,10 +48,12 @@ class SupernetBuilder(Builder):
     def build(self, node: Node, site: Site) -> Any:
         """The module of a node at a place."""
         place = _PLACES.get(type(node))
-        if place is None:
-            return super().build(node, site)
         assert self.holder is not None
-        return place(node, site, self, self.holder)
+        module = (
+            super().build(node, site) if place is None else place(node, site, self, self.holder)
+        )
+        remember(module, node, site)
+        return module
 
 
 class _Options(Operator):
@@ -65,12 +70,27 @@ class _Options(Operator):
         if not (self.holder.checkpoint and self.training) or ctx.past is not None:
             return option(x, ctx)
         # A table made inside would be missing when the option is run again: each run makes its own.
-        return checkpoint(lambda y: option(y, replace(ctx, tables={})), x, use_reentrant=False)
+        # So would weights that are lent for this pass only.
+        whole = _Together([option] if ctx.position is None else [option, ctx.position])
+        weights = {**dict(whole.named_parameters()), **dict(whole.named_buffers())}
+
+        def again(y: Tensor) -> Tensor:
+            return functional_call(whole, weights, (y, replace(ctx, tables={})))
+
+        return checkpoint(again, x, use_reentrant=False)
 
     def leave_out(self, option: nn.Module, ctx: Context) -> None:
         """An option that misses a piece of text must not take older text for the last piece."""
         if ctx.past is not None:
             ctx.past.forget(slots_of(option))
+
+
+class _Together(nn.ModuleList):
+    """An option and the positions that it looks at, called as the option."""
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        found: Tensor = self[0](x, ctx)
+        return found
 
 
 class RowOp(StackOp):
@@ -113,27 +133,43 @@ class PresenceOp(_Options):
         return found if isinstance(gate, float) and gate == 1.0 else found + (1 - gate) * x
 
 
-class PrefixOp(_Options):
-    """The streams after so many units, each times the gate of that depth."""
+class DepthOp(_Options):
+    """The streams after the units of each depth, each times the gate of that depth."""
 
-    def __init__(self, node: Prefix, site: Site, builder: Builder, holder: GateHolder) -> None:
+    def __init__(self, node: Depth, site: Site, builder: Builder, holder: GateHolder) -> None:
         super().__init__(holder)
-        self.name, self.low = node.name, node.low
+        self.name, self.kept = node.name, node.kept
         self.units = nn.ModuleList(builder.build(unit, site) for unit in node.units)
 
     def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
-        gates = self.holder.row(self.name)  # of depths low, low + 1, ...
-        deepest = self.low + max((i for i, g in enumerate(gates) if not is_off(g)), default=0)
+        pairs = zip(self.kept, self.holder.row(self.name), strict=True)
+        on = [(kept, gate) for kept, gate in pairs if not is_off(gate)]
+        self._leave_out(on, ctx)
         found: Tensor | None = None
-        for depth in range(len(self.units) + 1):
-            if self.low <= depth <= deepest and not is_off(gates[depth - self.low]):
-                part = scaled(x, gates[depth - self.low])
-                found = part if found is None else found + part
-            if depth < deepest:
-                x = self.run(self.units[depth], x, ctx)
-            elif depth < len(self.units):
-                self.leave_out(self.units[depth], ctx)
+        streams: dict[tuple[int, ...], Tensor] = {(): x}  # after some units one after the other
+        for kept, gate in on:
+            for end in range(1, len(kept) + 1):
+                if kept[:end] not in streams:
+                    unit, before = self.units[kept[end - 1]], streams[kept[: end - 1]]
+                    streams[kept[:end]] = self.run(unit, before, ctx)
+            part = scaled(streams[kept], gate)
+            found = part if found is None else found + part
         return x * 0.0 if found is None else found
+
+    def _leave_out(self, on: list[tuple[tuple[int, ...], Gate]], ctx: Context) -> None:
+        """Units that do not run forget; one that runs twice could not tell its two texts apart."""
+        if ctx.past is None:
+            return
+        runs = {kept[:end] for kept, _ in on for end in range(1, len(kept) + 1)}
+        for number, unit in enumerate(self.units):
+            times = sum(run[-1] == number for run in runs)
+            if times == 0:
+                self.leave_out(unit, ctx)
+            elif times > 1:
+                raise SpecError(
+                    f"Several depths of {self.name!r} are on at once and copy {number} stands "
+                    "behind different ones in them; with memory use one depth at a time."
+                )
 
 
 class GatedOp(_Options):
@@ -234,7 +270,7 @@ _PLACES: dict[type[Node], Any] = {
     Mixture: MixtureOp,
     NormMixture: MixtureOp,
     Presence: PresenceOp,
-    Prefix: PrefixOp,
+    Depth: DepthOp,
     Gated: GatedOp,
     Elastic: ElasticOp,
     ElasticNorm: ElasticOp,

@@ -30,18 +30,37 @@ class Row(Stack):
     NAME = "row"
 
 
+class Options(Place, Layer):
+    """Layers of which gates choose; all of them give a stream of one width."""
+
+    name: str
+
+    def held(self) -> tuple[Layer, ...]:
+        """What may run here; an empty row where nothing may."""
+        raise NotImplementedError
+
+    def out_width(self, site: Site) -> int:
+        widths = [option.out_width(site) for option in self.held()]
+        if len(set(widths)) > 1:
+            raise ShapeError(
+                f"the options of {self.name!r} give streams of widths {widths}, which cannot be "
+                "added up; make them equal (end the others with a linear map)."
+            )
+        return widths[0]
+
+    def count(self, site: Site, load: Load) -> Count:
+        return sum((option.count(site, load) for option in self.held()), Count())
+
+
 @dataclass(frozen=True)
-class Mixture(Place, Layer):
+class Mixture(Options):
     """The sum of its options, each times its gate. Every option has weights of its own."""
 
     name: str
     options: tuple[Layer, ...]
 
-    def out_width(self, site: Site) -> int:
-        return _one_width(self.name, self.options, site)
-
-    def count(self, site: Site, load: Load) -> Count:
-        return sum((option.count(site, load) for option in self.options), Count())
+    def held(self) -> tuple[Layer, ...]:
+        return self.options
 
 
 @dataclass(frozen=True)
@@ -50,33 +69,27 @@ class NormMixture(Mixture, Norm):
 
 
 @dataclass(frozen=True)
-class Presence(Place, Layer):
+class Presence(Options):
     """One of several layers that a list may hold: gate times layer, the rest passes by."""
 
     name: str
     index: int
     layer: Layer
 
-    def out_width(self, site: Site) -> int:
-        return _one_width(self.name, (Row(), self.layer), site)
-
-    def count(self, site: Site, load: Load) -> Count:
-        return self.layer.count(site, load)
+    def held(self) -> tuple[Layer, ...]:
+        return Row(), self.layer
 
 
 @dataclass(frozen=True)
-class Prefix(Place, Layer):
-    """The first few of a row of units; there is a gate for each depth from ``low`` on."""
+class Depth(Options):
+    """Some of a row of units: a gate for each depth, of which ``kept`` says what units it has."""
 
     name: str
-    low: int
+    kept: tuple[tuple[int, ...], ...]
     units: tuple[Layer, ...]
 
-    def out_width(self, site: Site) -> int:
-        return _one_width(self.name, (Row(), *self.units), site)
-
-    def count(self, site: Site, load: Load) -> Count:
-        return sum((unit.count(site, load) for unit in self.units), Count())
+    def held(self) -> tuple[Layer, ...]:
+        return Row(), *self.units
 
 
 @dataclass(frozen=True)
@@ -182,13 +195,3 @@ class OpenConnected(Place, Layer):
 
     def count(self, site: Site, load: Load) -> Count:
         return self.fixed.count(site, load)
-
-
-def _one_width(name: str, options: tuple[Layer, ...], site: Site) -> int:
-    widths = [option.out_width(site) for option in options]
-    if len(set(widths)) > 1:
-        raise ShapeError(
-            f"the options of {name!r} give streams of widths {widths}, which cannot be added up; "
-            "make them equal (end the others with a linear map)."
-        )
-    return widths[0]

@@ -10,12 +10,12 @@ from formwright.space.compile import compiled
 from formwright.supernet.gates import Gate, GateHolder, is_off, total
 from formwright.supernet.masks import kept_node
 from formwright.supernet.node import (
+    Depth,
     Elastic,
     Gated,
     Mixture,
     OpenConnected,
     OpenNorm,
-    Prefix,
     Presence,
     Row,
     Term,
@@ -42,14 +42,14 @@ def _list(node: Layer, holder: GateHolder) -> tuple[Layer, ...]:
     match node:
         case Row():
             return plain_layers(node, holder)
-        case Mixture() | Presence() | Prefix():
+        case Mixture() | Presence() | Depth():
             return tuple(layer for kept in _kept(node, holder) for layer in _list(kept, holder))
         case Stack():
             return (Stack(plain_layers(node, holder)),)
     return (_single(node, holder),)
 
 
-def _kept(node: Mixture | Presence | Prefix, holder: GateHolder) -> tuple[Layer, ...]:
+def _kept(node: Mixture | Presence | Depth, holder: GateHolder) -> tuple[Layer, ...]:
     """What the gates leave of a place in a list."""
     row = holder.row(node.name)
     if isinstance(node, Presence):
@@ -63,8 +63,8 @@ def _kept(node: Mixture | Presence | Prefix, holder: GateHolder) -> tuple[Layer,
             f"The gates of {node.name!r} leave {len(chosen)} options, or weigh one by other than "
             "1; a plain model needs exactly one, with gate 1."
         )
-    if isinstance(node, Prefix):
-        return node.units[: node.low + chosen[0]]
+    if isinstance(node, Depth):
+        return tuple(node.units[number] for number in node.kept[chosen[0]])
     return (node.options[chosen[0]],)
 
 

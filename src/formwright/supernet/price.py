@@ -7,7 +7,7 @@ from formwright.arch.architecture import Architecture
 from formwright.arch.layer import Layer, Stack
 from formwright.arch.site import Site
 from formwright.supernet.gates import GateHolder
-from formwright.supernet.node import Gated, Mixture, OpenConnected, Prefix, Presence, Row
+from formwright.supernet.node import Depth, Gated, Mixture, OpenConnected, Presence, Row
 
 Price = Callable[[Layer, Site], float]
 
@@ -28,10 +28,10 @@ def _add(layer: Layer, site: Site, found: dict[str, list[float]], price: Price) 
                 found[layer.name][index] += _of(option, site, price)
         case Presence():
             found[layer.name][layer.index] += _of(layer.layer, site, price)
-        case Prefix():
+        case Depth():
             units = [_of(unit, site, price) for unit in layer.units]
-            for index in range(len(found[layer.name])):
-                found[layer.name][index] += sum(units[: layer.low + index])
+            for index, kept in enumerate(layer.kept):
+                found[layer.name][index] += sum(units[number] for number in kept)
         case Gated():
             for branch in layer.branches:
                 for term in branch.terms[-1:]:  # the innermost decision pays

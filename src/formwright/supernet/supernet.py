@@ -5,6 +5,7 @@ It is an ordinary model: tasks, losses, memory and the training engine know no d
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import torch
@@ -24,9 +25,23 @@ from formwright.supernet.fixing import taken
 from formwright.supernet.fold import fold_gates
 from formwright.supernet.gates import GateHolder, Gates, Slot, gates_of, plain_number
 from formwright.supernet.mixture import SupernetBuilder
+from formwright.supernet.narrow import Found, Narrow, remember_frame
 from formwright.supernet.plain import plain_architecture
 from formwright.supernet.price import Price, prices
-from formwright.supernet.translate import translated
+from formwright.supernet.translate import stream_slots, translated
+
+
+def _at_size(method: Callable[..., Found]) -> Callable[..., Found]:
+    """A method of a model, run on the model at the sizes of the moment."""
+
+    @wraps(method)
+    def run(self: "Supernet", *args: Any, **inputs: Any) -> Found:
+        past = inputs.get("past")
+        if past is not None and self._largest:  # what another width remembers is of no use
+            past.claim_all(str([self.holder.sizes[name] for name in self._largest]))
+        return self._sized(lambda model: method(model, *args, **inputs))
+
+    return run
 
 
 class Supernet(Model):
@@ -37,11 +52,13 @@ class Supernet(Model):
         seed: The initial weights follow from it.
         dropout: As in ``build``.
         attention_dropout: As in ``build``.
-        fixed: Decisions taken beforehand, for what a supernet cannot hold open (the width).
+        fixed: Decisions taken beforehand, for what a supernet cannot hold open.
         checkpoint: Compute options again in the backward pass in place of keeping their
             activations: less memory, about a third more time. Not with memory between calls.
 
-    Until gates are set, options share equally, all blocks are on, depth and sizes are largest.
+    The widest stream is held, and narrower ones are slices of it; see ``slicing`` for what that
+    means for the heads of attention. Until gates are set, options share equally, all blocks are
+    on, depth and sizes are largest.
     """
 
     def __init__(
@@ -57,18 +74,24 @@ class Supernet(Model):
         if fixed:
             declared = taken(space.declared, fixed)
             space = TreeSpace(declared, space.constraints, space.name)
-        arch, slots = translated(space.declared)
-        if not slots:
+        stream = stream_slots(space)
+        self._largest = {name: slot.values[-1] for name, slot in stream.items()}
+        arch, slots = translated(space, self._largest)
+        if not stream and not slots:
             raise SpecError(f"The space {space.name!r} has nothing open; use build.")
-        holder = GateHolder(slots)
+        holder = GateHolder({**stream, **slots})
         holder.checkpoint = checkpoint
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             super().__init__(arch, SupernetBuilder(dropout, attention_dropout, holder=holder))
             initialise(self)
+        remember_frame(self)
         self.space, self.holder = space, holder
         self.fixed: Mapping[str, Value] = dict(fixed or {})
         self._dropout = (dropout, attention_dropout)
+        self._narrow: dict[tuple[Value, ...], Narrow] = {}
+        if stream:  # what cannot be sliced is refused here, not while running
+            self._made({name: slot.values[0] for name, slot in stream.items()})
 
     @property
     def slots(self) -> Mapping[str, Slot]:
@@ -115,14 +138,42 @@ class Supernet(Model):
         finally:
             self.holder.memory = None
 
+    # --- running ------------------------------------------------------------------------
+
+    forward = _at_size(Model.forward)
+    features = _at_size(Model.features)
+    encode = _at_size(Model.encode)
+    loss = _at_size(Model.loss)
+    enter = _at_size(Model.enter)
+    read = _at_size(Model.read)
+    run = _at_size(Model.run)
+    hidden = _at_size(Model.hidden)
+    finish = _at_size(Model.finish)
+    answer = _at_size(Model.answer)
+
+    def _sized(self, use: Callable[[Model], Found]) -> Found:
+        """What ``use`` makes of the model at the sizes of the moment: this one at the largest."""
+        sizes = {name: self.holder.sizes[name] for name in self._largest}
+        return use(self) if sizes == self._largest else self._made(sizes).lent(self, use)
+
+    def _made(self, sizes: Mapping[str, Value]) -> Narrow:
+        key = tuple(sizes.values())
+        if key not in self._narrow:
+            arch, _ = translated(self.space, sizes)
+            builder = SupernetBuilder(*self._dropout, holder=self.holder)
+            self._narrow[key] = Narrow(self, arch, builder)
+        return self._narrow[key]
+
     # --- taking members out -------------------------------------------------------------
 
+    @torch.no_grad()
     def extract(self, decisions: Decisions, *, seed: int = 0) -> Model:
         """A member as a plain model, with the weights it has in the supernet, copied."""
         arch = self.space.resolve(decisions)
         with self.gated(decisions):
             return self._copied(build(arch, seed=seed, **self._kind()))
 
+    @torch.no_grad()
     def materialise(self, gates: Gates) -> Model:
         """The plain model of gates that need not be 0 or 1: what is off is gone.
 
@@ -130,13 +181,13 @@ class Supernet(Model):
         into the operator's own, and what is 0 is cut out of them. The weights of connectors and
         the share of a LayerNorm's mean stay as numbers of the architecture.
         """
-        with self.gated(gates), torch.no_grad():
+        with self.gated(gates):
             rows = {n: tuple(map(plain_number, self.holder.row(n))) for n in self._gated()}
             slices = {n: tuple(map(plain_number, r)) for n, r in self.holder.slices.items()}
             self.holder.set(Gates(rows, gates.sizes, gates.totals, slices))
-            arch = plain_architecture(self.arch, self.holder)
+            arch = self._sized(lambda source: plain_architecture(source.arch, self.holder))
             model = self._copied(build(arch.check(), **self._kind()))
-            fold_gates(model, self, self.holder)
+            self._sized(lambda source: fold_gates(model, source, self.holder))
         return model
 
     def decisions_under(self, gates: Gates) -> Decisions:
@@ -145,7 +196,7 @@ class Supernet(Model):
             return self.space.checked(decisions_under(self.holder))
 
     def _copied(self, model: Model) -> Model:
-        copy_weights(model, self, self.holder)
+        self._sized(lambda source: copy_weights(model, source, self.holder))
         return model.train(self.training)
 
     def _kind(self) -> dict[str, Any]:

@@ -4,8 +4,9 @@
 |------------------------------------------------|----------------------------------------------|
 | one_of over layers, maybe a layer              | ``Mixture``, own weights for each option     |
 | some_of, maybe, repeat beside others (parallel)| ``Gated``, a gate for each branch            |
-| repeat in a stack                              | ``Prefix``, the first few copies run         |
+| repeat in a stack                              | ``Depth``, some of the copies run            |
 | a number of an operator                        | ``Elastic``, slices of the largest           |
+| the width of the stream, the embedding's size  | fixed here; see ``narrow.py``                |
 | a word, a mechanism, a norm, yes or no         | ``Mixture`` of the layer with each of them   |
 | weights of connectors, the mean of a LayerNorm | a number between, from the gates             |
 """
@@ -20,13 +21,16 @@ from formwright.arch.connector import Connected
 from formwright.arch.layer import Layer, LayerNorm, Norm, Parallel, Stack
 from formwright.arch.node import Node, Open
 from formwright.errors import SpecError
-from formwright.space.choice import Choice, Maybe, OneOf, Repeat, SomeOf, Span, raw_fields
+from formwright.space.choice import Choice, Derived, Maybe, OneOf, Repeat, SomeOf, raw_fields
 from formwright.space.compile import compiled
+from formwright.space.part import Decisions
+from formwright.space.tree import TreeSpace
 from formwright.supernet.fixing import with_decision
 from formwright.supernet.gates import Slot
 from formwright.supernet.masks import sliceable
 from formwright.supernet.node import (
     Branch,
+    Depth,
     Elastic,
     ElasticNorm,
     Gated,
@@ -34,7 +38,6 @@ from formwright.supernet.node import (
     NormMixture,
     OpenConnected,
     OpenNorm,
-    Prefix,
     Presence,
     Row,
     Template,
@@ -42,8 +45,19 @@ from formwright.supernet.node import (
 )
 
 
-def translated(declared: Any) -> tuple[Architecture, dict[str, Slot]]:
-    """The supernet's architecture and its decisions by name."""
+def stream_slots(space: TreeSpace) -> dict[str, Slot]:
+    """The decisions that the width of the stream or of the embedding follows from, by name."""
+    backbone = getattr(space.declared, "backbone", None)
+    embedding = getattr(backbone, "embedding", None)
+    opened = _Translation(space).resolved(
+        (getattr(backbone, "width", 0), getattr(embedding, "size", 0))
+    )
+    return {c.name: _slot_of(c, "size") for c in _choices(opened) if c.numbers}
+
+
+def translated(space: TreeSpace, sizes: Decisions) -> tuple[Architecture, dict[str, Slot]]:
+    """The supernet's architecture at these sizes of the stream, and its other decisions by name."""
+    declared = space.declared
     if not isinstance(declared, Architecture):
         raise SpecError(
             "A supernet is made from a space of whole architectures; this one declares "
@@ -51,8 +65,9 @@ def translated(declared: Any) -> tuple[Architecture, dict[str, Slot]]:
         )
     if declared.frame is None:
         raise SpecError("The space has no frame; bind its architecture to a task first.")
-    translation = _Translation()
-    backbone = declared.backbone
+    for name, value in sizes.items():
+        declared = with_decision(declared, name, value)
+    translation, backbone = _Translation(space), declared.backbone
     if isinstance(backbone, Open):
         raise SpecError(_outside(backbone))
     backbone = backbone.replace(norm=translation.held(backbone.norm, norm=True))
@@ -70,8 +85,19 @@ def translated(declared: Any) -> tuple[Architecture, dict[str, Slot]]:
 
 
 class _Translation:
-    def __init__(self) -> None:
+    def __init__(self, space: TreeSpace) -> None:
         self.slots: dict[str, Slot] = {}
+        self.known = {name: part.choice for name, part in space.choices.items()}
+
+    def resolved(self, value: Any) -> Any:
+        """The same with choices in place of the names that derived numbers give; layers stay."""
+        if isinstance(value, Derived) and isinstance(value.of, str):
+            return value.replace(of=self.known[value.of])
+        if isinstance(value, tuple):
+            return tuple(self.resolved(item) for item in value)
+        if isinstance(value, Node) and not isinstance(value, Layer | Open):
+            return type(value)(**{key: self.resolved(item) for key, item in raw_fields(value)})
+        return value
 
     # --- lists of layers ----------------------------------------------------------------
 
@@ -99,7 +125,7 @@ class _Translation:
             case Repeat():
                 self._slot(item)
                 units = tuple(self.option(unit) for unit in item.copies())
-                return (Prefix(item.name, item.low, units),)
+                return (Depth(item.name, item.kept, units),)
             case Layer() | Choice():
                 return (self.held(item),)
         raise SpecError(f"{item!r} cannot stand in a list of layers of a supernet.")
@@ -139,7 +165,8 @@ class _Translation:
         if next(_choices(node), None) is None:
             return node
         own = {key: value for key, value in raw_fields(node) if not _holds_layers(value)}
-        word = next((c for c in _choices(own) if not _is_number(c)), None)
+        own = {key: self.resolved(value) for key, value in own.items()}
+        word = next((c for c in _choices(own) if not c.numbers), None)
         if word is not None:
             return self._spread(node, word)
         if isinstance(node, Parallel):
@@ -160,7 +187,7 @@ class _Translation:
                 f"{node.NAME} holds layers and an open number {numbers[0].name!r}; a supernet can "
                 "slice operators only. Fix the number."
             )
-        return self._elastic(node, numbers)
+        return self._elastic(node.replace(**own), numbers)
 
     def _below(self, key: str, value: Any) -> Any:
         if isinstance(value, tuple):
@@ -183,7 +210,7 @@ class _Translation:
         ranges = {}
         for choice in numbers:
             self._slot(choice, kind="size", sliced=sliceable(node, choice.name))
-            ranges[choice.name] = sorted(_numbers(choice))
+            ranges[choice.name] = sorted(choice.numbers)
         part = compiled(node)
         largest = part.build({name: values[-1] for name, values in ranges.items()})
         smallest = part.build({name: values[0] for name, values in ranges.items()})
@@ -255,9 +282,8 @@ def _slot_of(choice: Choice, kind: Any) -> Slot:
         case Repeat():
             depths = tuple(range(choice.low, choice.high + 1))
             return Slot(choice.name, "depth", depths, tuple(map(str, depths)))
-    values: tuple[int | float, ...]
-    if _is_number(choice):
-        values = tuple(_numbers(choice))
+    values = choice.numbers
+    if values:
         values = tuple(sorted(values)) if kind == "size" else values
         return Slot(choice.name, kind or "one", values, tuple(f"{v:g}" for v in values))
     assert isinstance(choice, OneOf)
@@ -271,18 +297,17 @@ def _behind(choice: Choice) -> Iterator[tuple[tuple[int, ...], Any]]:
         case Maybe():
             yield (1,), choice.option
         case Repeat():
-            depths = range(choice.low, choice.high + 1)
             for number, unit in enumerate(choice.copies()):
-                yield tuple(i for i, depth in enumerate(depths) if depth > number), unit
+                yield tuple(i for i, kept in enumerate(choice.kept) if number in kept), unit
         case OneOf() | SomeOf():
             for index, option in enumerate(choice.options):
                 yield (index,), () if option is None else option
 
 
-def _choices(value: Any) -> Iterator[Choice]:
-    """Every choice in a value, outermost first; not what lies behind them."""
-    if isinstance(value, Choice):
-        yield value
+def _choices(value: Any) -> Iterator[Any]:
+    """Every choice in a value, outermost first, and numbers that follow from one by its name."""
+    if isinstance(value, Choice) or (isinstance(value, Derived) and isinstance(value.of, str)):
+        yield value  # not what lies behind it
     elif isinstance(value, Node):
         for _, item in raw_fields(value):
             yield from _choices(item)
@@ -311,17 +336,6 @@ def _varies(item: Any) -> bool:
     return not isinstance(item, Layer)
 
 
-def _is_number(choice: Choice) -> bool:
-    return isinstance(choice, Span) or (isinstance(choice, OneOf) and choice.numeric)
-
-
-def _numbers(choice: Choice) -> tuple[int | float, ...]:
-    if isinstance(choice, Span):
-        return choice.numbers
-    assert isinstance(choice, OneOf)
-    return choice.options
-
-
 def _rounded(heads: int, groups: int | None) -> int:
     """The least number of heads from ``heads`` on that the groups share evenly."""
     return heads if not groups else -(-heads // groups) * groups
@@ -344,6 +358,7 @@ def _word(option: Any) -> str:
 
 def _outside(choice: Any) -> str:
     return (
-        f"The decision {getattr(choice, 'name', '')!r} stands outside the layers; a supernet keeps "
-        "width, embedding and positions as they are. Fix it: Supernet(space, fixed={name: value})."
+        f"The decision {getattr(choice, 'name', '')!r} stands outside the layers, where a "
+        "supernet holds open the width and the size of the embedding only. Fix it: "
+        "Supernet(space, fixed={name: value})."
     )

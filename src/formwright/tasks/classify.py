@@ -5,16 +5,15 @@ whose names are the labels (``pos/1.txt``). Two texts in a row are read as one, 
 between them. Labels that are not whole numbers but numbers make it a regression.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from formwright.arch.frame import Classify, Frame
+from formwright.arch.frame import Classify, Head, Match
 from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
-from formwright.tasks.examples import About, Classification, pool_of, stored_split
+from formwright.tasks.examples import Classification, pool_of, restored
 from formwright.tasks.files import (
     Sources,
     Table,
@@ -27,9 +26,10 @@ from formwright.tasks.files import (
     split_of,
 )
 from formwright.tasks.records import Record, Records, is_regression, prepare
-from formwright.tasks.registry import Options, task
-from formwright.tasks.text import fingerprint
+from formwright.tasks.registry import task
+from formwright.tasks.text import TextOptions
 
+HIDDEN = (128,)  # a plain sum of two vectors cannot say whether they are equal
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _TEXTS = ("text", "sentence", "content", "body", "review", "comment", "utterance", "tokens")
 _FIRSTS = ("text_a", "sentence1", "premise", "question1", "text1", "question", "query", "first")
@@ -57,19 +57,15 @@ _LABELS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifyOptions(Options):
+class ClassifyOptions(TextOptions):
     """Columns, tokeniser, splits.
 
     ``empty="skip"`` leaves rows without text or label out instead of stopping.
     """
 
-    tokenizer: str = "words"
-    length: int | None = None
     text_column: str | None = None
     text2_column: str | None = None
     label_column: str | None = None
-    valid: str | None = None
-    test: str | None = None
     metric: str | None = None
     regression: bool | None = None
     empty: str = "error"
@@ -84,48 +80,42 @@ class ClassifyOptions(Options):
 )
 def classify(path: str, name: str, options: ClassifyOptions) -> Task:
     """Classification of the user's texts."""
-    sources = find_sources(Path(path).expanduser(), options)
+    return from_files(name, find_sources(Path(path).expanduser(), options), options)
+
+
+def from_files(
+    name: str, sources: Sources, options: ClassifyOptions, *, pair: bool = False
+) -> Task:
+    """The task on the user's files; ``pair`` reads two texts by themselves."""
     stored = cached(
-        "classify",
+        "match" if pair else "classify",
         settings(options) | {"sources": sources.digest},
-        lambda: prepare(read_records(sources, options), options),
+        lambda: prepare(read_records(sources, options, pair=pair), options, pair=pair),
     )
-    return from_stored(name, stored, options, sources.words)
+    return from_stored(name, stored, options, sources.words, pair=pair)
 
 
-def from_stored(name: str, stored: Stored, options: ClassifyOptions, words: str) -> Task:
+def from_stored(
+    name: str, stored: Stored, options: ClassifyOptions, words: str, *, pair: bool = False
+) -> Task:
     """The task on prepared data."""
-    meta = stored.meta
-    labels: list[str] = meta["labels"]
-    head = Classify(max(1, len(labels)), pool=pool_of(options.pool))
-    frame = Frame(meta["vocab"], meta["length"], head)
-    metric = options.metric or ("accuracy" if labels else "spearman")
-    splits = {split: stored_split(stored, split) for split in meta["splits"]}
-    return Classification(name, frame, metric, splits, about_of(meta, words), labels)
-
-
-def about_of(meta: Mapping[str, Any], words: str) -> About:
-    """What the description says about prepared data."""
-    return About(
-        tokenizer=meta["tokenizer"],
-        split=words,
-        truncated=meta["truncated"],
-        examples=meta["examples"],
-        notes=meta["notes"],
-    )
+    classes, pool = len(stored.meta["labels"]), pool_of(options.pool)
+    head: Head = Classify(max(1, classes), pool=pool)
+    if pair:
+        head = Match(max(1, classes), pool=pool, hidden=HIDDEN)
+    metric = options.metric or ("accuracy" if classes else "spearman")
+    columns = ("tokens", "other") if pair else ("tokens",)
+    return restored(Classification, name, head, metric, stored, words, columns)
 
 
 def settings(options: ClassifyOptions) -> dict[str, Any]:
     """What of the options decides the prepared data."""
-    return {
-        "version": 1,
-        "tokenizer": options.tokenizer,
-        "files": fingerprint(options.tokenizer),
-        "length": options.length,
-        "columns": [options.text_column, options.text2_column, options.label_column],
-        "regression": options.regression,
-        "empty": options.empty,
-    }
+    return options.settings(
+        length=options.length,
+        columns=[options.text_column, options.text2_column, options.label_column],
+        regression=options.regression,
+        empty=options.empty,
+    )
 
 
 # --- reading ----------------------------------------------------------------------------
@@ -149,10 +139,10 @@ def find_sources(path: Path, options: ClassifyOptions) -> Sources:
     return Sources({split: named[split] for split in ("train", "valid", "test") if split in named})
 
 
-def read_records(sources: Sources, options: ClassifyOptions) -> Records:
+def read_records(sources: Sources, options: ClassifyOptions, *, pair: bool) -> Records:
     """Rows of each split; missing splits are cut from the training rows."""
     known = {
-        split: to_records(open_table(path, options), options)
+        split: to_records(open_table(path, options), options, pair=pair)
         for split, path in sources.paths.items()
     }
     return with_splits(known, options)

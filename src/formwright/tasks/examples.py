@@ -4,21 +4,22 @@ b batch, n token, c class
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from formwright.arch.frame import Frame, PoolKind
+from formwright.arch.frame import Frame, Head, PoolKind
 from formwright.arch.style import Style, style
 from formwright.errors import InputError
 from formwright.model import Model
 from formwright.ops.past import Past
+from formwright.statistics import pearson, spearman
 from formwright.tasks import metrics
 from formwright.tasks.base import (
     IGNORED,
@@ -31,8 +32,10 @@ from formwright.tasks.base import (
 )
 from formwright.tasks.batching import BucketPlan, in_order
 from formwright.tasks.cache import Ragged, Stored
+from formwright.tasks.text import Tokenizer
 
 _POOLS = ("mean", "cls", "first", "last")
+Kind = TypeVar("Kind", bound="ExampleTask")
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,18 @@ class Split:
         return np.stack(found, axis=1)
 
 
-class Generator(Sized, Protocol):
+@dataclass(frozen=True)
+class Later:
     """A split that is made when it is needed; how many rows it will have is known before."""
 
-    def __call__(self) -> Split:
-        """Make it."""
+    rows: int
+    make: Callable[[], Split]
+
+    def __len__(self) -> int:
+        return self.rows
 
 
-Lazy = Split | Generator
+Lazy = Split | Later
 
 
 @dataclass
@@ -84,8 +91,16 @@ class About:
     notes: list[str] = field(default_factory=list)
 
 
+def generated() -> About:
+    """What is said of data that nobody wrote."""
+    return About(tokenizer="symbols", split="generated; each split from a seed of its own")
+
+
 class ExampleTask(Task):
-    """Examples in splits, bucketed by length; kinds of tasks add loss and metric."""
+    """Examples in splits, bucketed by length; kinds of tasks add loss and metric.
+
+    ``labels`` are the names of classes or tags, where there are some.
+    """
 
     def __init__(
         self,
@@ -94,13 +109,17 @@ class ExampleTask(Task):
         metric: str,
         splits: Mapping[str, Lazy],
         about: About,
-        pad: int = 0,
+        labels: Sequence[str] = (),
     ) -> None:
         self.name, self.frame, self.metric = name, frame, metric
-        self.about, self.pad = about, pad
+        self.about, self.labels = about, list(labels)
         self._splits = dict(splits)
         # generating a large training split takes a while: descriptions then look at another
         self._shown = "train" if isinstance(self._splits["train"], Split) else "valid"
+        self._check_metric()
+
+    def _check_metric(self) -> None:
+        """Refuse a metric that the task does not have, where the user may choose one."""
 
     def split(self, name: str) -> Split:
         """The examples of a split, made when they are first asked for."""
@@ -108,7 +127,7 @@ class ExampleTask(Task):
             raise missing_split(self.name, name, self._splits)
         found = self._splits[name]
         if not isinstance(found, Split):
-            found = self._splits[name] = found()
+            found = self._splits[name] = found.make()
         return found
 
     # --- batches ------------------------------------------------------------------------
@@ -136,7 +155,7 @@ class ExampleTask(Task):
         inputs: dict[str, Tensor] = {}
         real, places = 0, 0
         for name, column in data.columns.items():
-            values, known = column.padded(rows, self.pad)
+            values, known = column.padded(rows, 0)
             inputs[name] = torch.from_numpy(values)
             if not known.all():
                 inputs["mask" if name == "tokens" else f"{name}_mask"] = torch.from_numpy(known)
@@ -247,33 +266,19 @@ def encoder_style(width: int, *, segments: bool = False) -> Style:
 
 
 class Classification(ExampleTask):
-    """One class, or one number, for each text or pair of texts.
-
-    Args:
-        labels: Names of the classes; empty for numbers.
-    """
+    """One class, or one number where there are no labels, for each text or pair of texts."""
 
     METRICS = ("accuracy", "macro_f1", "f1", "matthews")
     NUMBER_METRICS = ("spearman", "pearson", "mse")
 
-    def __init__(
-        self,
-        name: str,
-        frame: Frame,
-        metric: str,
-        splits: Mapping[str, Lazy],
-        about: About,
-        labels: list[str],
-    ) -> None:
-        super().__init__(name, frame, metric, splits, about)
-        self.labels = labels
-        known = self.METRICS if labels else self.NUMBER_METRICS
-        if metric not in known or (metric == "f1" and len(labels) != 2):
+    def _check_metric(self) -> None:
+        known = self.METRICS if self.labels else self.NUMBER_METRICS
+        if self.metric not in known or (self.metric == "f1" and len(self.labels) != 2):
             raise InputError(
-                f"{name} cannot be measured by {metric!r}; use one of {', '.join(known)}"
-                + (" (f1 is for two classes)." if metric == "f1" else ".")
+                f"{self.name} cannot be measured by {self.metric!r}; use one of {', '.join(known)}"
+                + (" (f1 is for two classes)." if self.metric == "f1" else ".")
             )
-        self.higher_is_better = metric != "mse"
+        self.higher_is_better = self.metric != "mse"
 
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
         if self.labels:
@@ -289,8 +294,8 @@ class Classification(ExampleTask):
         wanted = np.concatenate([batch.targets.numpy() for _, batch in pairs])
         if not self.labels:
             return {
-                "spearman": metrics.spearman(found, wanted),
-                "pearson": metrics.pearson(found, wanted),
+                "spearman": spearman(found, wanted),
+                "pearson": pearson(found, wanted),
                 "mse": float(np.mean((found - wanted) ** 2)),
             }
         classes = len(self.labels)
@@ -308,6 +313,13 @@ class Classification(ExampleTask):
             return dict(zip(("min", "mean", "max"), map(float, spread), strict=True))
         counts = np.bincount(values, minlength=len(self.labels))
         return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}
+
+
+def token_loss(answers: Tensor, batch: Batch) -> Tensor:
+    """The mean cross-entropy over the tokens that are scored."""
+    scores, targets = answers.flatten(0, 1).float(), batch.targets.flatten()
+    total = F.cross_entropy(scores, targets, ignore_index=IGNORED, reduction="sum")
+    return total / max(1, batch.count)
 
 
 def pool_of(name: str) -> PoolKind:
@@ -335,3 +347,57 @@ def stored_split(stored: Stored, name: str, columns: tuple[str, ...] = ("tokens"
         stored.arrays.get(f"{name}/firsts"),
         texts,
     )
+
+
+def restored(
+    kind: type[Kind],
+    name: str,
+    head: Head,
+    metric: str,
+    stored: Stored,
+    words: str,
+    columns: tuple[str, ...] = ("tokens",),
+) -> Kind:
+    """A task on prepared data.
+
+    Args:
+        kind: Which.
+        name: As the user wrote it.
+        head: What answers.
+        metric: What counts most.
+        stored: The data, with what ``summary`` gave.
+        words: How it was split.
+        columns: What the model reads.
+    """
+    meta = stored.meta
+    frame = Frame(meta["vocab"], meta["length"], head)
+    splits = {split: stored_split(stored, split, columns) for split in meta["splits"]}
+    about = About(
+        tokenizer=meta["tokenizer"],
+        split=words,
+        truncated=meta["truncated"],
+        examples=meta["examples"],
+        notes=meta["notes"],
+    )
+    return kind(name, frame, metric, splits, about, meta.get("labels", ()))
+
+
+def summary(
+    tokenizer: Tokenizer,
+    longest: int,
+    truncated: Mapping[str, int],
+    examples: list[dict[str, Any]],
+    notes: Iterable[str] = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """What is kept beside prepared data; ``truncated`` has every split."""
+    return {
+        "vocab": tokenizer.vocab,
+        "length": longest,
+        "tokenizer": tokenizer.spec,
+        "splits": list(truncated),
+        "truncated": truncated,
+        "examples": examples,
+        "notes": list(notes),
+        **more,
+    }

@@ -4,19 +4,21 @@ What kind of task it is follows from the columns, and can be said: ``hf:glue/sst
 ``hf:nyu-mll/glue/mrpc?kind=match``, ``hf:conll2003?column=ner_tags``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from formwright.errors import InputError
-from formwright.tasks import classify, pairs, records, span, tag, translate
+from formwright.tasks import classify, records, span, tag, translate
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
 from formwright.tasks.files import SPLITS, Table, fill_splits
 from formwright.tasks.lm import LanguageTask, MaskedTask, encode_streams
 from formwright.tasks.registry import task
-from formwright.tasks.text import fingerprint, make_tokenizer, restore
+from formwright.tasks.text import TextOptions, make_tokenizer, restore
 
 _KINDS = ("classify", "match", "tag", "span", "translate", "lm", "mlm")
 _SPLIT_NAMES = {
@@ -82,16 +84,16 @@ class _Reader:
     words: str
 
     def task(self, kind: str) -> Task:
-        make = {
-            "classify": self._classify,
-            "match": self._match,
+        make: dict[str, Callable[[], Task]] = {
+            "classify": partial(self._classify, pair=False),
+            "match": partial(self._classify, pair=True),
             "tag": self._tag,
             "span": self._span,
             "translate": self._translate,
             "lm": self._lm,
             "mlm": self._mlm,
-        }[kind]
-        return make()
+        }
+        return make[kind]()
 
     def _cached(self, kind: str, settings: dict[str, Any], build: Any) -> Stored:
         prints = {split: str(part._fingerprint) for split, part in self.parts.items()}
@@ -100,6 +102,10 @@ class _Reader:
     def _with(self, tokenizer: str) -> HubOptions:
         chosen = {f: getattr(self.options, f) for f in HubOptions.__dataclass_fields__}
         return HubOptions(**{**chosen, "tokenizer": self.options.tokenizer or tokenizer})
+
+    def _plain(self) -> TextOptions:
+        tokenizer = self.options.tokenizer or "words"
+        return TextOptions(tokenizer=tokenizer, length=self.options.length)
 
     # --- one method for each kind -------------------------------------------------------
 
@@ -119,23 +125,14 @@ class _Reader:
             known[split] = classify.to_records(table, options, pair=pair)
         return classify.with_splits(known, options)
 
-    def _classify(self) -> Task:
+    def _classify(self, *, pair: bool) -> Task:
         options = self._with("words")
         stored = self._cached(
-            "classify",
+            "match" if pair else "classify",
             classify.settings(options),
-            lambda: records.prepare(self._records(options, pair=False), options),
+            lambda: records.prepare(self._records(options, pair=pair), options, pair=pair),
         )
-        return classify.from_stored(self.name, stored, options, self.words)
-
-    def _match(self) -> Task:
-        options = self._with("words")
-        stored = self._cached(
-            "match",
-            classify.settings(options),
-            lambda: records.prepare(self._records(options, pair=True), options, pair=True),
-        )
-        return pairs.match_from_stored(self.name, stored, options, self.words)
+        return classify.from_stored(self.name, stored, options, self.words, pair=pair)
 
     def _tag(self) -> Task:
         options = tag.TagOptions(
@@ -153,9 +150,7 @@ class _Reader:
         )
 
     def _span(self) -> Task:
-        options = span.SpanOptions(
-            tokenizer=self.options.tokenizer or "words", length=self.options.length
-        )
+        options = self._plain()
 
         def build() -> Stored:
             known = {
@@ -167,26 +162,17 @@ class _Reader:
             }
             return span.prepare(span.with_splits(known), options)
 
-        return span.from_stored(
-            self.name, self._cached("span", span.settings(options), build), self.words
-        )
+        settings = options.settings(length=options.length)
+        return span.from_stored(self.name, self._cached("span", settings, build), self.words)
 
     def _translate(self) -> Task:
-        options = translate.TranslateOptions(
-            tokenizer=self.options.tokenizer or "words", length=self.options.length
-        )
+        options = self._plain()
         first = self.parts["train"][0]["translation"]
         languages = tuple((self.options.language or "-".join(sorted(first))).split("-"))
         if len(languages) != 2 or not set(languages) <= set(first):
             raise InputError(f"language is SRC-TGT, of {', '.join(sorted(first))}.")
         source, target = languages
-        settings = {
-            "version": 1,
-            "tokenizer": options.tokenizer,
-            "files": fingerprint(options.tokenizer),
-            "length": options.length,
-            "language": languages,
-        }
+        settings = options.settings(length=options.length, language=languages)
 
         def build() -> Stored:
             known = {
@@ -205,13 +191,7 @@ class _Reader:
         column = options.text_column or next(usual, None)
         if column not in columns:
             raise InputError(f"there is no column {column!r}; the data set has {columns}.")
-        settings = {
-            "version": 1,
-            "tokenizer": options.tokenizer,
-            "files": fingerprint(options.tokenizer),
-            "column": column,
-            "specials": specials,
-        }
+        settings = options.settings(column=column, specials=specials)
 
         def build() -> Stored:
             texts = {

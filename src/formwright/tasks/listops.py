@@ -10,6 +10,7 @@ distribution is the same. Validation and test come from seeds of their own.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Stored, cached, small_dtype
-from formwright.tasks.examples import About, Classification, Split, pool_of, stored_split
+from formwright.tasks.examples import Classification, Later, Split, generated, pool_of, stored_split
 from formwright.tasks.registry import Options, task
 
 # 0 is padding, 1 to 10 the digits, then the openers and the closing bracket, 16 is unused (the
@@ -67,9 +68,9 @@ def listops(name: str, options: ListOpsOptions) -> Task:
     """ListOps with the given sizes."""
     _check(options)
     frame = Frame(VOCAB, options.max_length, Classify(10, pool=pool_of(options.pool)))
-    splits = {split: _Lazy(options, split) for split in _SEEDS}
-    about = About(tokenizer="symbols", split="generated; each split from a seed of its own")
-    return ListOps(name, frame, "accuracy", splits, about, [str(digit) for digit in range(10)])
+    splits = {s: Later(getattr(options, s), partial(made_split, options, s)) for s in _SEEDS}
+    digits = [str(digit) for digit in range(10)]
+    return ListOps(name, frame, "accuracy", splits, generated(), digits)
 
 
 class ListOps(Classification):
@@ -225,37 +226,25 @@ def _values(
 # --- splits -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Lazy:
-    """A split that is generated, or found in the cache, when it is needed."""
+def made_split(options: ListOpsOptions, split: str) -> Split:
+    """A split, generated or found in the cache."""
+    fields = (field for field in ListOpsOptions.__dataclass_fields__ if field != "pool")
+    settings = {field: getattr(options, field) for field in fields}
+    settings |= {"split": split, "version": _VERSION}
+    return stored_split(cached("listops", settings, lambda: _stored(options, split)), split)
 
-    options: ListOpsOptions
-    split: str
 
-    def __len__(self) -> int:
-        return int(getattr(self.options, self.split))
-
-    def __call__(self) -> Split:
-        settings = {
-            field: getattr(self.options, field)
-            for field in ListOpsOptions.__dataclass_fields__
-            if field != "pool"
-        }
-        settings |= {"split": self.split, "version": _VERSION}
-        return stored_split(cached("listops", settings, self._make), self.split)
-
-    def _make(self) -> Stored:
-        seen: set[bytes] = set()
-        if self.split != "valid":  # training never shows what is measured
-            others = ("valid",) if self.split == "test" else ("valid", "test")
-            for other in others:
-                column = _Lazy(self.options, other)().columns["tokens"]
-                seen |= {bytes(column[row]) for row in range(len(column))}
-        rows, labels = generate(self.options, self.split, seen)
-        stored = Stored()
-        stored.add(f"{self.split}/tokens", rows, small_dtype(VOCAB))
-        stored.arrays[f"{self.split}/targets"] = np.array(labels, np.int64)
-        return stored
+def _stored(options: ListOpsOptions, split: str) -> Stored:
+    seen: set[bytes] = set()
+    if split != "valid":  # training never shows what is measured
+        for other in ("valid",) if split == "test" else ("valid", "test"):
+            column = made_split(options, other).columns["tokens"]
+            seen |= {bytes(column[row]) for row in range(len(column))}
+    rows, labels = generate(options, split, seen)
+    stored = Stored()
+    stored.add(f"{split}/tokens", rows, small_dtype(VOCAB))
+    stored.arrays[f"{split}/targets"] = np.array(labels, np.int64)
+    return stored
 
 
 def generate(

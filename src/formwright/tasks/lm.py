@@ -31,8 +31,8 @@ from formwright.tasks.files import (
     read_text,
     suffix_of,
 )
-from formwright.tasks.registry import Options, task
-from formwright.tasks.text import Bytes, Tokenizer, fingerprint, make_tokenizer, restore
+from formwright.tasks.registry import task
+from formwright.tasks.text import Bytes, TextOptions, Tokenizer, make_tokenizer, restore
 
 _SUFFIXES = (".txt", ".text", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".tokens", ".raw")
 _ROWS = (".jsonl", ".ndjson", ".csv", ".tsv")
@@ -44,24 +44,21 @@ _SHARE = 0.05  # of a single file for valid, and for test
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(Options):
-    """How text is read."""
+class StreamOptions(TextOptions):
+    """How running text is read."""
 
     tokenizer: str = "bytes"
-    length: int | None = None
     text_column: str | None = None
-    valid: str | None = None
-    test: str | None = None
 
 
-@task("lm", "the next symbol of a text: a file, or train/valid/test files", TextOptions, "PATH")
-def lm(path: str, name: str, options: TextOptions) -> Task:
+@task("lm", "the next symbol of a text: a file, or train/valid/test files", StreamOptions, "PATH")
+def lm(path: str, name: str, options: StreamOptions) -> Task:
     """Language modelling on the user's text."""
     return LanguageTask(name, options.length, *_load(path, options, ()))
 
 
-@task("mlm", "hidden symbols of a text, as BERT learns", TextOptions, "PATH")
-def mlm(path: str, name: str, options: TextOptions) -> Task:
+@task("mlm", "hidden symbols of a text, as BERT learns", StreamOptions, "PATH")
+def mlm(path: str, name: str, options: StreamOptions) -> Task:
     """Masked language modelling on the user's text."""
     return MaskedTask(name, options.length, *_load(path, options, ("mask",)))
 
@@ -93,6 +90,12 @@ class StreamTask(Task):
 
     def _frame(self) -> Frame:
         return Frame(self.tokenizer.vocab, self.length, LanguageModel())
+
+    def measured(self, split: str) -> np.ndarray:
+        """All symbols of a split that may be measured on."""
+        if split not in ("valid", "test"):
+            raise missing_split(self.name, split, self.streams)
+        return self.stream(split)
 
     def stream(self, split: str) -> np.ndarray:
         """All symbols of a split."""
@@ -179,9 +182,7 @@ class LanguageTask(StreamTask):
         Lanes read on from batch to batch. Where a lane ends early its row is filled up: nothing
         follows that could see the filling, so no mask is needed.
         """
-        if split not in ("valid", "test"):
-            raise missing_split(self.name, split, self.streams)
-        stream = self.stream(split)
+        stream = self.measured(split)
         segments = -(-(len(stream) - 1) // self.length)
         lanes = max(1, min(self.check_budget(batch_tokens) // self.length, segments))
         turns = -(-segments // lanes)
@@ -228,9 +229,7 @@ class MaskedTask(StreamTask):
         return BucketPlan(lengths, self.check_budget(batch_tokens), seed, make)
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
-        if split not in ("valid", "test"):
-            raise missing_split(self.name, split, self.streams)
-        stream = self.stream(split)
+        stream = self.measured(split)
         most = max(1, self.check_budget(batch_tokens) // self.length)
         everything = np.arange(len(stream) // self.length)
         for start in range(0, len(everything), most):
@@ -276,19 +275,14 @@ def usual_length(tokenizer: Tokenizer) -> int:
 
 
 def _load(
-    path: str, options: TextOptions, specials: tuple[str, ...]
+    path: str, options: StreamOptions, specials: tuple[str, ...]
 ) -> tuple[Stored, Tokenizer, str]:
     sources = find_splits(
         Path(path).expanduser(), _SUFFIXES, valid=options.valid, test=options.test
     )
-    settings = {
-        "version": 1,
-        "tokenizer": options.tokenizer,
-        "files": fingerprint(options.tokenizer),
-        "column": options.text_column,
-        "specials": specials,
-        "sources": sources.digest,
-    }
+    settings = options.settings(
+        column=options.text_column, specials=specials, sources=sources.digest
+    )
     stored = cached("text", settings, lambda: _prepare(sources, options, specials))
     words = "as given"
     if "valid" not in sources.paths:
@@ -297,7 +291,7 @@ def _load(
     return stored, restore(stored.meta["tokenizer"]), words
 
 
-def _prepare(sources: Sources, options: TextOptions, specials: tuple[str, ...]) -> Stored:
+def _prepare(sources: Sources, options: StreamOptions, specials: tuple[str, ...]) -> Stored:
     if options.tokenizer == "bytes":
         raw = {split: _raw(path, options.text_column) for split, path in sources.paths.items()}
         return encode_streams(_cut(raw, b"\n"), Bytes(specials))

@@ -56,27 +56,6 @@ def matthews(found: np.ndarray, wanted: np.ndarray, classes: int) -> float:
     return float((right * total - said @ true) / math.sqrt(below)) if below > 0 else 0.0
 
 
-def pearson(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Correlation of the values."""
-    a, b = (np.asarray(x, np.float64) for x in (found, wanted))
-    if len(a) < 2:
-        return 0.0
-    a, b = a - a.mean(), b - b.mean()
-    below = math.sqrt(float(a @ a) * float(b @ b))
-    return float(a @ b) / below if below > 0 else 0.0
-
-
-def spearman(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Correlation of the ranks; equal values share their mean rank."""
-    return pearson(_ranks(found), _ranks(wanted))
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[place]
-
-
 def perplexity(nats: float) -> float:
     """From the mean loss of a symbol; the largest float rather than infinity."""
     return math.exp(min(nats, 700.0))

@@ -8,6 +8,7 @@ Differs from the Long Range Arena's document matching: that data may not be pass
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +17,13 @@ from formwright.arch.frame import Frame, Match
 from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
-from formwright.tasks.cache import Ragged, Stored, cached
-from formwright.tasks.classify import (
-    SUFFIXES,
-    ClassifyOptions,
-    about_of,
-    open_table,
-    settings,
-    to_records,
-    with_splits,
-)
-from formwright.tasks.examples import About, Classification, Split, pool_of, stored_split
-from formwright.tasks.files import Sources, find_splits
-from formwright.tasks.records import Records, prepare
+from formwright.tasks.cache import Ragged
+from formwright.tasks.classify import HIDDEN, SUFFIXES, ClassifyOptions, from_files
+from formwright.tasks.examples import Classification, Later, Split, generated
+from formwright.tasks.files import find_splits
 from formwright.tasks.registry import Options, task
 
 _SEEDS = {"train": 21, "valid": 22, "test": 23}
-_HIDDEN = (128,)  # a plain sum of both vectors cannot say whether they are equal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,22 +47,12 @@ def pairs(name: str, options: PairsOptions) -> Task:
     if min(options.train, options.valid, options.test) < 1 or options.filler < 1:
         raise InputError("pairs needs at least one row in every split, and one filler symbol.")
     vocab = 1 + options.speakers * (1 + options.topics) + options.filler
-    frame = Frame(vocab, options.length, Match(2, pool="first", hidden=_HIDDEN))
-    splits = {split: _Lazy(options, split) for split in _SEEDS}
-    about = About(tokenizer="symbols", split="generated; each split from a seed of its own")
-    return Classification(name, frame, "accuracy", splits, about, ["different", "same"])
-
-
-@dataclass(frozen=True)
-class _Lazy:
-    options: PairsOptions
-    split: str
-
-    def __len__(self) -> int:
-        return int(getattr(self.options, self.split))
-
-    def __call__(self) -> Split:
-        return make_pairs(self.options, getattr(self.options, self.split), _SEEDS[self.split])
+    frame = Frame(vocab, options.length, Match(2, pool="first", hidden=HIDDEN))
+    splits = {}
+    for split, seed in _SEEDS.items():
+        rows = getattr(options, split)
+        splits[split] = Later(rows, partial(make_pairs, options, rows, seed))
+    return Classification(name, frame, "accuracy", splits, generated(), ["different", "same"])
 
 
 def make_pairs(options: PairsOptions, rows: int, seed: int) -> Split:
@@ -125,28 +106,4 @@ def _documents(
 def match(path: str, name: str, options: ClassifyOptions) -> Task:
     """Pairs from the user's files."""
     sources = find_splits(Path(path).expanduser(), SUFFIXES, options.valid, options.test)
-    stored = cached(
-        "match",
-        settings(options) | {"sources": sources.digest},
-        lambda: prepare(_records(sources, options), options, pair=True),
-    )
-    return match_from_stored(name, stored, options, sources.words)
-
-
-def match_from_stored(name: str, stored: Stored, options: ClassifyOptions, words: str) -> Task:
-    """The task on prepared pairs."""
-    meta = stored.meta
-    labels: list[str] = meta["labels"]
-    head = Match(max(1, len(labels)), pool=pool_of(options.pool), hidden=_HIDDEN)
-    frame = Frame(meta["vocab"], meta["length"], head)
-    metric = options.metric or ("accuracy" if labels else "spearman")
-    splits = {s: stored_split(stored, s, ("tokens", "other")) for s in meta["splits"]}
-    return Classification(name, frame, metric, splits, about_of(meta, words), labels)
-
-
-def _records(sources: Sources, options: ClassifyOptions) -> Records:
-    known = {
-        split: to_records(open_table(path, options), options, pair=True)
-        for split, path in sources.paths.items()
-    }
-    return with_splits(known, options)
+    return from_files(name, sources, options, pair=True)

@@ -17,17 +17,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formwright.arch.frame import Classify, Frame, Tag
+from formwright.arch.frame import Classify, Frame, Head, Tag
 from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Ragged
-from formwright.tasks.examples import About, Classification, Split
+from formwright.tasks.examples import Classification, ExampleTask, Split, generated
 from formwright.tasks.registry import Options, task
 from formwright.tasks.tag import Tagging
 
 _SEEDS = {"train": 11, "valid": 12, "test": 13}
 _TABLE = 14  # seed of planted-table's table
+Label = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,38 +102,34 @@ def _before(tokens: np.ndarray) -> np.ndarray:
     return np.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
 
 
-def _classes(name: str, options: PlantedOptions, label: object) -> Task:
-    assert callable(label)
+def _classes(name: str, options: PlantedOptions, label: Label) -> Task:
+    head = Classify(options.symbols, pool="first")
+    return _made(Classification, name, options, head, lambda t: label(t).astype(np.int64))
+
+
+def _tags(name: str, options: PlantedOptions, label: Label) -> Task:
+    return _made(Tagging, name, options, Tag(options.symbols), lambda t: _rows(label(t) + 1))
+
+
+def _made(
+    kind: type[ExampleTask],
+    name: str,
+    options: PlantedOptions,
+    head: Head,
+    targets: Callable[[np.ndarray], np.ndarray | Ragged],
+) -> Task:
     splits = {}
-    for split in _SEEDS:
-        tokens = _tokens(options, split)
-        splits[split] = Split({"tokens": _rows(tokens + 1)}, label(tokens).astype(np.int64))
-    frame = Frame(options.symbols + 1, options.length, Classify(options.symbols, pool="first"))
+    for split, seed in _SEEDS.items():
+        shape = (getattr(options, split), options.length)
+        tokens = draw(seed).integers(options.symbols, size=shape)
+        splits[split] = Split({"tokens": _rows(tokens + 1)}, targets(tokens))
+    frame = Frame(options.symbols + 1, options.length, head)
     names = [str(symbol) for symbol in range(options.symbols)]
-    return Classification(name, frame, "accuracy", splits, _about(), names)
-
-
-def _tags(name: str, options: PlantedOptions, label: Callable[[np.ndarray], np.ndarray]) -> Task:
-    splits = {}
-    for split in _SEEDS:
-        tokens = _tokens(options, split)
-        splits[split] = Split({"tokens": _rows(tokens + 1)}, _rows(label(tokens) + 1))
-    frame = Frame(options.symbols + 1, options.length, Tag(options.symbols))
-    names = [str(symbol) for symbol in range(options.symbols)]
-    return Tagging(name, frame, "accuracy", splits, _about(), names)
-
-
-def _tokens(options: PlantedOptions, split: str) -> np.ndarray:
-    shape = (getattr(options, split), options.length)
-    return draw(_SEEDS[split]).integers(options.symbols, size=shape)
+    return kind(name, frame, "accuracy", splits, generated(), names)
 
 
 def _rows(matrix: np.ndarray) -> Ragged:
     return Ragged(matrix.reshape(-1), np.arange(len(matrix) + 1) * matrix.shape[1])
-
-
-def _about() -> About:
-    return About(tokenizer="symbols", split="generated; each split from a seed of its own")
 
 
 def _check(options: PlantedOptions, last: int) -> None:

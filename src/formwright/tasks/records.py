@@ -8,6 +8,7 @@ import numpy as np
 
 from formwright.errors import InputError
 from formwright.tasks.cache import Stored, small_dtype
+from formwright.tasks.examples import summary
 from formwright.tasks.text import Tokenizer, make_tokenizer
 
 _LONGEST = {"bytes": 1024, "chars": 1024}  # tokens read at most when the user does not say
@@ -52,16 +53,9 @@ def prepare(
         add = _add_pairs if pair else _add_joined
         truncated[split] = add(stored, split, encoded[split], (tokenizer, longest))
         stored.arrays[f"{split}/targets"] = targets_of(part, labels)
-    stored.meta = {
-        "labels": labels,
-        "vocab": tokenizer.vocab,
-        "length": longest,
-        "tokenizer": tokenizer.spec,
-        "splits": list(records),
-        "truncated": truncated,
-        "examples": [_example(record) for record in rows[:3]],
-        "notes": [*notes, *(["labels are numbers: regression"] if regression else [])],
-    }
+    examples = [_example(record) for record in rows[:3]]
+    notes = [*notes, *(["labels are numbers: regression"] if regression else [])]
+    stored.meta = summary(tokenizer, longest, truncated, examples, notes, labels=labels)
     return stored
 
 

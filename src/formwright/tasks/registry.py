@@ -9,12 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, TypeVar, get_args
 from urllib.parse import unquote
 
-from formwright.errors import InputError, UnknownName
+from formwright.errors import InputError
+from formwright.registry import Declared
 from formwright.tasks.base import Task
 
 _OPTIONS = re.compile(r"\?([A-Za-z_]\w*=[^&?]*(?:&[A-Za-z_]\w*=[^&?]*)*)$")
@@ -43,8 +42,12 @@ class Entry:
         return f"{self.name}:{self.target}" if self.target else self.name
 
 
-_ENTRIES: dict[str, Entry] = {}
-_LOADED = False
+tasks: Declared[Entry] = Declared(
+    "task",
+    "formwright.tasks",
+    "formwright.tasks",
+    listing="Run `formwright tasks` to list all of them.",
+)
 
 
 def task(
@@ -55,20 +58,13 @@ def task(
     It is called with the task as the user wrote it and its options; where there is a ``target``
     (such as PATH), what follows the colon comes first.
     """
-
-    def register(make: Maker) -> Maker:
-        assert name not in _ENTRIES, name
-        _ENTRIES[name] = Entry(name, description, make, options, target)
-        return make
-
-    return register
+    return tasks.declare(name, lambda make: Entry(name, description, make, options, target))
 
 
 def task_names() -> list[tuple[str, str]]:
     """Every task and kind of task, with a line about it: built-in ones first."""
-    _load()
-    entries = sorted(_ENTRIES.values(), key=lambda entry: (bool(entry.target), entry.name))
-    return [(entry.shown, entry.description) for entry in entries]
+    entries = sorted(tasks.items(), key=lambda item: (bool(item[1].target), item[0]))
+    return [(entry.shown, entry.description) for _, entry in entries]
 
 
 def load_task(text: str, **options: Any) -> Task:
@@ -79,7 +75,6 @@ def load_task(text: str, **options: Any) -> Task:
             mark: ``classify:reviews.csv?text=body&label=stars``.
         options: The same options as Python values, such as ``text_column="body"``.
     """
-    _load()
     whole, text = text.strip(), text.strip()
     found = _OPTIONS.search(text)
     written = {}
@@ -88,9 +83,7 @@ def load_task(text: str, **options: Any) -> Task:
         pairs = (pair.partition("=") for pair in found.group(1).split("&"))
         written = {key: unquote(value) for key, _, value in pairs}
     kind, colon, target = text.partition(":")
-    if kind not in _ENTRIES:
-        raise UnknownName("task", kind, _ENTRIES, "Run `formwright tasks` to list all of them.")
-    entry = _ENTRIES[kind]
+    entry = tasks.get(kind)
     if bool(entry.target) != bool(colon and target):
         raise InputError(
             f"The task {kind} is written {entry.shown}; {whole!r} is not."
@@ -100,12 +93,6 @@ def load_task(text: str, **options: Any) -> Task:
     known = _parameters(entry)
     given = {**_coerced(entry, known, written), **_renamed(entry, known, options)}
     return entry.make(*((target,) if entry.target else ()), whole, entry.options(**given))
-
-
-def task_options(kind: str) -> dict[str, Any]:
-    """The options of a task with their defaults."""
-    _load()
-    return {name: p.default for name, p in _parameters(_ENTRIES[kind]).items()}
 
 
 def _parameters(entry: Entry) -> Mapping[str, inspect.Parameter]:
@@ -155,14 +142,3 @@ def _coerce(where: str, value: str, wanted: Any) -> Any:
                 article = "a whole number" if kind is int else "a number"
                 raise InputError(f"{where} should be {article}, not {value!r}.") from None
     return value
-
-
-def _load() -> None:
-    """Import every file of this room once, so that each can register its tasks."""
-    global _LOADED  # noqa: PLW0603  # import state is process-wide by nature
-    if _LOADED:
-        return
-    package = import_module("formwright.tasks")
-    for module in iter_modules(package.__path__):
-        import_module(f"formwright.tasks.{module.name}")
-    _LOADED = True

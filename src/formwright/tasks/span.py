@@ -18,14 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from formwright.arch.frame import Frame
 from formwright.arch.frame import Span as SpanHead
 from formwright.errors import InputError
 from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Stored, cached, small_dtype
-from formwright.tasks.classify import about_of
-from formwright.tasks.examples import ExampleTask, Split, stored_split
+from formwright.tasks.examples import ExampleTask, Split, restored, summary
 from formwright.tasks.files import (
     Sources,
     fill_splits,
@@ -35,21 +33,11 @@ from formwright.tasks.files import (
     suffix_of,
 )
 from formwright.tasks.records import longest_of
-from formwright.tasks.registry import Options, task
-from formwright.tasks.text import Spans, Tokenizer, fingerprint, make_tokenizer
+from formwright.tasks.registry import task
+from formwright.tasks.text import Spans, TextOptions, Tokenizer, make_tokenizer
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
 _LONGEST_ANSWER = 30  # tokens
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanOptions(Options):
-    """How text is read."""
-
-    tokenizer: str = "words"
-    length: int | None = None
-    valid: str | None = None
-    test: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,31 +54,18 @@ class Question:
 Questions = dict[str, list[Question]]
 
 
-@task("span", "where the answer to a question stands: SQuAD json, jsonl", SpanOptions, "PATH")
-def span(path: str, name: str, options: SpanOptions) -> Task:
+@task("span", "where the answer to a question stands: SQuAD json, jsonl", TextOptions, "PATH")
+def span(path: str, name: str, options: TextOptions) -> Task:
     """Questions from the user's files."""
     sources = find_splits(Path(path).expanduser(), _SUFFIXES, options.valid, options.test)
-    known = settings(options) | {"sources": sources.digest}
+    known = options.settings(length=options.length, sources=sources.digest)
     stored = cached("span", known, lambda: prepare(_read(sources), options))
     return from_stored(name, stored, sources.words)
 
 
-def settings(options: SpanOptions) -> dict[str, Any]:
-    """What of the options decides the prepared data."""
-    return {
-        "version": 1,
-        "tokenizer": options.tokenizer,
-        "files": fingerprint(options.tokenizer),
-        "length": options.length,
-    }
-
-
 def from_stored(name: str, stored: Stored, words: str) -> Task:
     """The task on prepared data."""
-    meta = stored.meta
-    frame = Frame(meta["vocab"], meta["length"], SpanHead())
-    splits = {split: stored_split(stored, split) for split in meta["splits"]}
-    return SpanTask(name, frame, "f1", splits, about_of(meta, words))
+    return restored(SpanTask, name, SpanHead(), "f1", stored, words)
 
 
 class SpanTask(ExampleTask):
@@ -225,7 +200,7 @@ def _begin(context: str, answer: str, start: Any, where: str) -> int:
 # --- preparing --------------------------------------------------------------------------
 
 
-def prepare(questions: Questions, options: SpanOptions) -> Stored:
+def prepare(questions: Questions, options: TextOptions) -> Stored:
     """Tokens, answers and what is needed to turn tokens into words again."""
     train = questions["train"]
     texts = [text for q in train for text in (q.question, q.context)]
@@ -245,17 +220,9 @@ def prepare(questions: Questions, options: SpanOptions) -> Stored:
             lost = sum(row.target[0] == IGNORED for row in rows)
             rows = [row for row in rows if row.target[0] != IGNORED]
         _keep(stored, split, rows, tokenizer.vocab)
-    stored.meta = {
-        "vocab": tokenizer.vocab,
-        "length": longest,
-        "tokenizer": tokenizer.spec,
-        "splits": list(questions),
-        "truncated": truncated,
-        "examples": [_example(q) for q in train[:3]],
-        "notes": [f"{lost} training questions whose answer was cut away are left out"]
-        if lost
-        else [],
-    }
+    examples = [_example(question) for question in train[:3]]
+    notes = [f"{lost} training questions whose answer was cut away are left out"] if lost else []
+    stored.meta = summary(tokenizer, longest, truncated, examples, notes)
     return stored
 
 

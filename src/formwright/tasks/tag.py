@@ -5,41 +5,35 @@ a model from scratch can guess at new ones. With subword tokenisers the first pi
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch.nn.functional as F
 from torch import Tensor
 
-from formwright.arch.frame import Frame, Tag
+from formwright.arch.frame import Tag
 from formwright.errors import InputError
 from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Ragged, Stored, cached, small_dtype
-from formwright.tasks.classify import about_of
-from formwright.tasks.examples import About, ExampleTask, Lazy, Split, stored_split
+from formwright.tasks.examples import ExampleTask, Split, restored, summary, token_loss
 from formwright.tasks.files import Sources, fill_splits, find_splits, read_lines, suffix_of
 from formwright.tasks.records import longest_of
-from formwright.tasks.registry import Options, task
-from formwright.tasks.text import Tokenizer, fingerprint, make_tokenizer
+from formwright.tasks.registry import task
+from formwright.tasks.text import TextOptions, Tokenizer, make_tokenizer
 
 _SUFFIXES = (".conllu", ".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".ner", ".pos")
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagOptions(Options):
+class TagOptions(TextOptions):
     """``column`` is a name such as UPOS in CoNLL-U, or a number from 1 (-1 is the last)."""
 
     tokenizer: str = "shapes"
-    length: int | None = None
     column: str | None = None
     word_column: str | None = None
-    valid: str | None = None
-    test: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,44 +59,21 @@ def tag(path: str, name: str, options: TagOptions) -> Task:
 
 def settings(options: TagOptions) -> dict[str, Any]:
     """What of the options decides the prepared data."""
-    return {
-        "version": 1,
-        "tokenizer": options.tokenizer,
-        "files": fingerprint(options.tokenizer),
-        "length": options.length,
-        "columns": [options.word_column, options.column],
-    }
+    columns = [options.word_column, options.column]
+    return options.settings(length=options.length, columns=columns)
 
 
 def from_stored(name: str, stored: Stored, words: str) -> Task:
     """The task on prepared data."""
-    meta = stored.meta
-    frame = Frame(meta["vocab"], meta["length"], Tag(len(meta["labels"])))
-    splits = {split: stored_split(stored, split) for split in meta["splits"]}
-    return Tagging(name, frame, "accuracy", splits, about_of(meta, words), meta["labels"])
+    head = Tag(len(stored.meta["labels"]))
+    return restored(Tagging, name, head, "accuracy", stored, words)
 
 
 class Tagging(ExampleTask):
     """A tag for each scored token. Targets are kept with one added; 0 is not scored."""
 
-    def __init__(
-        self,
-        name: str,
-        frame: Frame,
-        metric: str,
-        splits: Mapping[str, Lazy],
-        about: About,
-        labels: list[str],
-    ) -> None:
-        super().__init__(name, frame, metric, splits, about)
-        self.labels = labels
-
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
-        scores = answers.flatten(0, 1).float()
-        total = F.cross_entropy(
-            scores, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        return total / max(1, batch.count)
+        return token_loss(answers, batch)
 
     def _read(self, answers: Tensor, batch: Batch) -> list[np.ndarray]:
         found = answers.argmax(dim=-1).cpu().numpy()
@@ -229,18 +200,9 @@ def prepare(sentences: Sentences, options: TagOptions) -> Stored:
         stored.add(f"{split}/tokens", (t for t, _ in cut), small_dtype(tokenizer.vocab))
         stored.add(f"{split}/targets", (t for _, t in cut), small_dtype(len(labels) + 1))
         truncated[split] = sum(len(tokens) > longest for tokens, _ in rows)
-    stored.meta = {
-        "labels": labels,
-        "vocab": tokenizer.vocab,
-        "length": longest,
-        "tokenizer": tokenizer.spec,
-        "splits": list(sentences),
-        "truncated": truncated,
-        "examples": [{"text": " ".join(s.words), "tags": " ".join(s.tags)} for s in train[:3]],
-        "notes": ["only the part of a sentence that is read is scored"]
-        if any(truncated.values())
-        else [],
-    }
+    examples = [{"text": " ".join(s.words), "tags": " ".join(s.tags)} for s in train[:3]]
+    notes = ["only the part of a sentence that is read is scored"] * any(truncated.values())
+    stored.meta = summary(tokenizer, longest, truncated, examples, notes, labels=labels)
     return stored
 
 

@@ -9,11 +9,12 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from formwright.errors import InputError
+from formwright.tasks.registry import Options
 
-SPECIALS = ("pad", "unknown", "begin", "end", "separate", "mask")
 _WORD = re.compile(r"<[^<>\s]+>|\w+(?:['\u2019]\w+)*|[^\w\s]")
 _PIECES = re.compile(r"\n|[^\s]+")  # a line's end counts as a word where text runs on
 _SEVERAL = 1000  # words that must remain before rare ones are given up
@@ -238,6 +239,21 @@ def fingerprint(spec: str) -> str:
     from formwright.tasks import subword  # noqa: PLC0415  # loads a large library
 
     return subword.fingerprint(spec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(Options):
+    """How the user's text is read, and where splits besides the first one lie."""
+
+    tokenizer: str = "words"
+    length: int | None = None
+    valid: str | None = None
+    test: str | None = None
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """What decides the prepared data: the tokeniser, and ``more``."""
+        files = fingerprint(self.tokenizer)
+        return {"version": 1, "tokenizer": self.tokenizer, "files": files, **more}
 
 
 def _common(

@@ -7,14 +7,13 @@ case, whatever the tokeniser; it is not the BLEU of a published table.
 b batch, n target token, m source token, v symbol
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from formwright.arch import Architecture, Attention, Residual, parse
@@ -29,12 +28,19 @@ from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task, device_of
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Stored, cached, small_dtype
-from formwright.tasks.classify import about_of
-from formwright.tasks.examples import About, ExampleTask, Lazy, Split, stored_split
+from formwright.tasks.examples import (
+    ExampleTask,
+    Split,
+    generated,
+    restored,
+    stored_split,
+    summary,
+    token_loss,
+)
 from formwright.tasks.files import Sources, fill_splits, find_splits, read_lines
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import Options, task
-from formwright.tasks.text import Tokenizer, Words, fingerprint, make_tokenizer, restore
+from formwright.tasks.text import TextOptions, Tokenizer, Words, make_tokenizer, restore
 
 _SPECIALS = ("pad", "unknown", "begin", "end")
 _BEGIN, _END = 2, 3  # of the generated tasks
@@ -52,16 +58,6 @@ class CopyOptions(Options):
     test: int = 500
 
 
-@dataclass(frozen=True, kw_only=True)
-class TranslateOptions(Options):
-    """How text is read."""
-
-    tokenizer: str = "words"
-    length: int | None = None
-    valid: str | None = None
-    test: str | None = None
-
-
 @task("copy", "write the source again", CopyOptions)
 def copy(name: str, options: CopyOptions) -> Task:
     """The target is the source."""
@@ -74,8 +70,8 @@ def reverse(name: str, options: CopyOptions) -> Task:
     return _generated(name, options, backwards=True)
 
 
-@task("translate", "two files that agree line by line", TranslateOptions, "SRC,TGT")
-def translate(paths: str, name: str, options: TranslateOptions) -> Task:
+@task("translate", "two files that agree line by line", TextOptions, "SRC,TGT")
+def translate(paths: str, name: str, options: TextOptions) -> Task:
     """Translation between the user's files; ``valid`` and ``test`` are pairs of files too."""
     source, target = _two(paths, "translate:SRC,TGT")
     sides = []
@@ -88,24 +84,17 @@ def translate(paths: str, name: str, options: TranslateOptions) -> Task:
             f"{source} has the splits {found[0]}, but {target} has {found[1]}. "
             "Both languages need the same splits."
         )
-    settings = {
-        "version": 1,
-        "tokenizer": options.tokenizer,
-        "files": fingerprint(options.tokenizer),
-        "length": options.length,
-        "sources": [side.digest for side in sides],
-    }
+    settings = options.settings(length=options.length, sources=[side.digest for side in sides])
     stored = cached("translate", settings, lambda: prepare(_read(sides), options))
     return from_stored(name, stored, sides[0].words)
 
 
 def from_stored(name: str, stored: Stored, words: str) -> Task:
     """The task on prepared data."""
-    meta = stored.meta
-    frame = Frame(meta["vocab"], meta["length"], LanguageModel())
-    splits = {s: stored_split(stored, s, ("source", "tokens")) for s in meta["splits"]}
-    about = about_of(meta, words)
-    return Translation(name, frame, "bleu", splits, about, restore(meta["state"]))
+    columns = ("source", "tokens")
+    made = restored(Translation, name, LanguageModel(), "bleu", stored, words, columns)
+    made.tokenizer = restore(stored.meta["state"])
+    return made
 
 
 # --- the task ---------------------------------------------------------------------------
@@ -114,19 +103,7 @@ def from_stored(name: str, stored: Stored, words: str) -> Task:
 class Translation(ExampleTask):
     """Targets are kept with one added, as tags are."""
 
-    def __init__(
-        self,
-        name: str,
-        frame: Frame,
-        metric: str,
-        splits: Mapping[str, Lazy],
-        about: About,
-        tokenizer: Tokenizer | None,
-    ) -> None:
-        super().__init__(name, frame, metric, splits, about)
-        self.tokenizer = tokenizer
-        specials = tokenizer.specials if tokenizer else {"begin": _BEGIN, "end": _END}
-        self.begin, self.end = specials["begin"], specials["end"]
+    tokenizer: Tokenizer | None = None  # none where symbols are generated
 
     def loss(self, model: Model, batch: Batch, past: Past | None = None) -> Tensor:
         found = model.loss(targets=batch.targets, **batch.inputs)
@@ -136,18 +113,17 @@ class Translation(ExampleTask):
         """The likeliest symbol at each step, until the end of the text."""
         source = batch.inputs["source"]
         most = min(self.frame.length, 2 * source.shape[1] + 10)
-        found = greedy(model, source, batch.inputs.get("source_mask"), (self.begin, self.end), most)
-        rows = found.cpu().numpy()
-        ends = [np.flatnonzero(row == self.end) for row in rows]
+        known = self.tokenizer.specials if self.tokenizer else {"begin": _BEGIN, "end": _END}
+        marks = known["begin"], known["end"]
+        rows = greedy(model, source, batch.inputs.get("source_mask"), marks, most).cpu().numpy()
+        ends = [np.flatnonzero(row == known["end"]) for row in rows]
         return [
             row[: end[0] if len(end) else None].tolist()
             for row, end in zip(rows, ends, strict=True)
         ]
 
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
-        scores, targets = answers.flatten(0, 1).float(), batch.targets.flatten()
-        total = F.cross_entropy(scores, targets, ignore_index=IGNORED, reduction="sum")
-        return total / max(1, batch.count)
+        return token_loss(answers, batch)
 
     def _read(self, answers: Tensor, batch: Batch) -> np.ndarray:
         right = (answers.argmax(dim=-1) == batch.targets)[batch.targets != IGNORED]
@@ -274,8 +250,7 @@ def _generated(name: str, options: CopyOptions, *, backwards: bool) -> Task:
         stored.add(f"{split}/targets", ([*(row + 1), _END + 1] for row in target), kind)
         splits[split] = stored_split(stored, split, ("source", "tokens"))
     frame = Frame(4 + options.symbols, options.length, LanguageModel())
-    about = About(tokenizer="symbols", split="generated; each split from a seed of its own")
-    return Translation(name, frame, "accuracy", splits, about, None)
+    return Translation(name, frame, "accuracy", splits, generated())
 
 
 Lines = dict[str, list[tuple[str, str]]]
@@ -326,14 +301,6 @@ def prepare(lines: Lines, options: Any) -> Stored:
         stored.add(f"{split}/targets", ([n + 1 for n in (*b, end)] for _, b in cut), kind)
         stored.add_texts(f"{split}/text-target", (b for _, b in lines[split]))
         truncated[split] = sum(max(map(len, pair)) > longest - 1 for pair in pairs)
-    stored.meta = {
-        "vocab": tokenizer.vocab,
-        "length": longest,
-        "tokenizer": tokenizer.spec,
-        "state": tokenizer.state(),
-        "splits": list(lines),
-        "truncated": truncated,
-        "examples": [{"source": a, "target": b} for a, b in train[:3]],
-        "notes": [],
-    }
+    examples = [{"source": a, "target": b} for a, b in train[:3]]
+    stored.meta = summary(tokenizer, longest, truncated, examples, state=tokenizer.state())
     return stored

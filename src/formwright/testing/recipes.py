@@ -80,8 +80,7 @@ class RecipeTestCase:
             if run.wishes:
                 assert run.ending == "stopped"
                 assert not read_outcome(tmp_path).headline
-        assert Run(self.made(), tmp_path).ending == whole.ending
-        assert self.left(tmp_path) == self.left(whole.folder)
+        self.assert_same_end(Run(self.made(), tmp_path), whole)
 
     def test_killed_it_goes_on_to_the_same_end(self, whole: "Run", tmp_path: Path) -> None:
         if not self.kills:
@@ -91,8 +90,7 @@ class RecipeTestCase:
             renames = int((share - before) * len(whole.renames))
             killed(["search", *self.words()], folder, renames)
             assert not read_outcome(folder).headline
-        assert Run(self.made(), folder).ending == whole.ending
-        assert self.left(folder) == self.left(whole.folder)
+        self.assert_same_end(Run(self.made(), folder), whole)
 
     def test_at_its_end_it_does_nothing_more(self, whole: "Run") -> None:
         before, times = self.left(whole.folder), _times(whole.folder)
@@ -134,6 +132,13 @@ class RecipeTestCase:
     def whole(cls, tmp_path_factory: pytest.TempPathFactory, _clock: None) -> "Run":
         """A run that nothing interrupts."""
         return Run(cls().made(), tmp_path_factory.mktemp("whole"))
+
+    def assert_same_end(self, run: "Run", whole: "Run") -> None:
+        """What one run has left is what another one has."""
+        assert run.ending == whole.ending
+        ours, theirs = self.left(run.folder), self.left(whole.folder)
+        for part, expected in theirs.items():
+            assert ours[part] == expected, f"{part}: {ours[part]} in place of {expected}"
 
     def left(self, folder: Path) -> dict[str, Any]:
         """All that must be the same however often a recipe was interrupted."""

@@ -90,14 +90,37 @@ class StrategyTestCase:
         assert len(tried) == 6
 
     def test_limits_on_measured_values_are_kept_to(self) -> None:
-        history = run(self.made(_MIXED[:2], limits={"size": 3.0}), _ASKED)
-        assert len(history) == _ASKED
+        # Most members are above the limit, and the better ones more often: a strategy that follows
+        # what it is told must go where the limit holds; one that does not must not fail.
+        wrong_way = (Objective("error", "max"),)
+        free, kept, other = (
+            [run(self.made(wanted, seed, **limits), _ASKED) for seed in (0, 1, 2)]
+            for wanted, limits in (
+                (_MIXED[:1], {}),
+                (_MIXED[:1], {"limits": {"size": 3.0}}),
+                (wrong_way, {}),
+            )
+        )
+        assert all(len(history) == _ASKED for history in kept)
+        learns = _decided(free) != _decided(other)
+        fewer = _too_large(free) - _too_large(kept)
+        assert fewer > 0 if learns else fewer >= 0
 
     # --- what the tests are made of -----------------------------------------------------
 
     def made(self, objectives: Sequence[Objective], seed: int = 0, **more: Any) -> Strategy:
         """A fresh instance on the toy space."""
         return make_strategy(self.name, toy_space(), objectives, seed, **self.options, **more)
+
+
+def _decided(histories: Sequence[Sequence[Trial]]) -> list[tuple[Mapping[str, Any], int]]:
+    return [(trial.decisions, trial.rung) for history in histories for trial in history]
+
+
+def _too_large(histories: Sequence[Sequence[Trial]]) -> int:
+    """Trials above the limit on size, after a beginning that may be drawn at random."""
+    late = (trial for history in histories for trial in history[_ASKED // 3 :])
+    return sum(trial.values["size"] > 3.0 for trial in late)
 
 
 def toy_space() -> TreeSpace:
@@ -128,16 +151,7 @@ def finished(
     number: int, proposal: Proposal, values: Mapping[str, float], state: Any = "done"
 ) -> Trial:
     """The trial that became of a proposal."""
-    return Trial(
-        number,
-        proposal.decisions,
-        state=state,
-        values=values,
-        parents=proposal.parents,
-        rung=proposal.rung,
-        continues=proposal.continues,
-        note=proposal.note,
-    )
+    return Trial.of(number, proposal, state=state, values=values)
 
 
 def run(

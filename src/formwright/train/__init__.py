@@ -1,7 +1,7 @@
-"""Training: one loop for every kind of model. Knows nothing of search."""
+"""Training: one engine and one loop for every kind of model. Knows nothing of search."""
 
 from formwright.train.config import TrainConfig, default_lr
-from formwright.train.loop import Result, train
 from formwright.train.seeds import Seeds, train_seeds
+from formwright.train.training import Result, train
 
 __all__ = ["Result", "Seeds", "TrainConfig", "default_lr", "train", "train_seeds"]

@@ -5,14 +5,13 @@ are copied to all (DDP) or, with ``shard``, spread over them (FSDP2). The caller
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-
-from formwright.errors import StorageError
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ def join_world(device: torch.device) -> World:
     return World(dist.get_rank(), dist.get_world_size())
 
 
-def spread(module: nn.Module, world: World, *, shard: bool) -> nn.Module:
-    """The module as all processes train it together."""
+def spread(module: nn.Module, world: World, *, shard: bool, partly: bool = False) -> nn.Module:
+    """The module as all processes train it together; ``partly``: it may leave weights unused."""
     if world.size == 1:
         return module
     if shard:
@@ -47,47 +46,58 @@ def spread(module: nn.Module, world: World, *, shard: bool) -> nn.Module:
 
         fully_shard(module)
         return module
-    return nn.parallel.DistributedDataParallel(module)
+    return nn.parallel.DistributedDataParallel(module, find_unused_parameters=partly)
 
 
-def whole_state(
-    model: nn.Module, optimiser: torch.optim.Optimizer, sharded: bool
-) -> tuple[dict[str, Tensor], dict[Any, dict[str, Any]]]:
-    """All weights and the optimiser's moments, gathered on every process."""
-    if not sharded:
-        return dict(model.state_dict()), optimiser.state_dict()["state"]
-    from torch.distributed.checkpoint.state_dict import (  # noqa: PLC0415  # slow to import
-        StateDictOptions,
-        get_state_dict,
-    )
-
-    options = StateDictOptions(full_state_dict=True)
-    weights, moments = get_state_dict(model, optimiser, options=options)
-    found: dict[str, Any] = dict(moments)
-    return {str(k): cast(Tensor, v) for k, v in weights.items()}, found["state"]
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor with the shards of all processes put together; all must ask at once."""
+    found: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return found
 
 
-def restore_state(
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    weights: dict[str, Tensor],
-    moments: dict[Any, dict[str, Any]],
-    sharded: bool,
-) -> None:
-    """The inverse of ``whole_state``, for weights that are not sharded."""
-    if sharded:
-        raise StorageError(
-            "A sharded run cannot be continued yet. Its checkpoints hold whole weights: "
-            "continue it unsharded (shard=False), or begin anew in another folder."
-        )
-    model.load_state_dict(weights)
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+def like(tensor: Tensor, other: Any) -> Tensor:
+    """A whole tensor, spread over the processes where another of its shape is."""
+    if not hasattr(other, "full_tensor") or tensor.shape != other.shape:
+        return tensor
+    from torch.distributed.tensor import distribute_tensor  # noqa: PLC0415  # slow to import
+
+    # every process holds the whole, so that nothing need be sent
+    return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)
 
 
-def agreed(value: bool, world: World, device: torch.device) -> bool:
-    """True on all processes if it is on any, so that they stop together."""
+def gathered(value: Any, world: World) -> list[Any]:
+    """What each process has, by rank."""
+    found = [value] * world.size
+    if world.size > 1:
+        dist.all_gather_object(found, value)
+    return found
+
+
+def mean(values: Tensor, world: World) -> Tensor:
+    """The mean over all processes."""
+    if world.size > 1:
+        values = values.detach().clone()
+        dist.all_reduce(values)
+        values /= world.size
+    return values
+
+
+def shared(loss: Tensor, world: World) -> Tensor:
+    """A loss whose value is the mean over all processes, and whose gradient is this one's."""
+    return loss if world.size == 1 else loss + (mean(loss, world) - loss.detach())
+
+
+def average_gradients(module: nn.Module, world: World) -> None:
+    """Give all processes the mean of their gradients."""
+    for p in module.parameters():
+        if p.grad is not None:
+            p.grad = mean(p.grad, world)
+
+
+def agreed(values: Sequence[float], world: World, device: torch.device) -> list[float]:
+    """The largest of each value over all processes, so that they stop together."""
     if world.size == 1:
-        return value
-    flag = torch.tensor(float(value), device=device)
-    dist.all_reduce(flag, op=dist.ReduceOp.MAX)
-    return bool(flag > 0)
+        return list(values)
+    found = torch.tensor(values, device=device, dtype=torch.float64)
+    dist.all_reduce(found, op=dist.ReduceOp.MAX)
+    return found.tolist()

@@ -1,149 +1,318 @@
-"""One update of the weights, and everything that must be saved to make the next one the same.
+"""One update of what a run learns, and all that must be saved to make the next one the same.
 
-Data and dropout follow from (seed, step): the random state is set anew before each step, so a run
-that was killed and started again does what it would have done.
+Data, dropout and gates follow from (seed, step): the random state is set anew before each step, so
+a run that was killed and started again does what it would have done.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from formwright.model import Model, build
+from formwright.errors import InputError
+from formwright.model import Model
 from formwright.ops.past import Past
 from formwright.train.checkpoint import Checkpoint
 from formwright.train.config import TrainConfig
 from formwright.train.data import Batch, Task
-from formwright.train.distributed import World, restore_state, spread, whole_state
+from formwright.train.distributed import (
+    World,
+    average_gradients,
+    gathered,
+    like,
+    shared,
+    spread,
+    whole,
+)
 from formwright.train.optim import make_optimiser
+from formwright.train.schedule import rate
 
-_MIX = 0x9E3779B97F4A7C15  # spreads (seed, step) over 63 bits
+MIX = 0x9E3779B97F4A7C15  # spreads (seed, step) over 63 bits
+
+# Of a model, a batch and what is remembered of the text before it: what is to be made small.
+Loss = Callable[[Any, Any, Past | None], Tensor]
+Pass = tuple[Any, Any]  # a batch, or a piece of it, and the gates that it is read under
+
+
+class Gating(Protocol):
+    """What a search adds to a training: gates for every pass, and numbers of its own that learn."""
+
+    numbers: nn.Module  # what it learns, saved beside the weights
+    optimiser: Optimizer | None  # what moves the numbers; None where nothing is learned
+
+    def passes(self, step: int, part: int, batch: Batch, *, learns: bool) -> Sequence[Pass]:
+        """How batch ``part`` of a step is read, once or several times, the same in all processes.
+
+        Where the numbers learn, gates may be differentiated.
+        """
+
+    def under(self, model: Any, gates: Any) -> AbstractContextManager[Any]:
+        """The model under some gates, inside a ``with`` block."""
+
+    def learn(self, losses: Sequence[Tensor], gates: Sequence[Any]) -> None:
+        """Gradients of the numbers, and of the weights unless they are frozen, by one batch."""
+
+    def move(self, batches: int) -> None:
+        """Update the numbers from the gradients that so many batches gave."""
 
 
 class Engine:
-    """A model, its optimiser and its data, ready to take any step."""
+    """A model, its optimiser and its data, ready to take the next step.
+
+    ``loss`` stands in place of the task's: a teacher's, one of a few layers only, one with a price.
+    ``gating`` holds the gates, where the model has any. The model is trained in place; where its
+    weights are sharded a copy is, and ``whole_model`` brings them home.
+    """
 
     def __init__(
-        self, model: Model, task: Task, config: TrainConfig, device: torch.device, world: World
+        self,
+        model: Model,
+        task: Task,
+        config: TrainConfig,
+        device: torch.device,
+        world: World,
+        *,
+        loss: Loss | None = None,
+        gating: Gating | None = None,
     ) -> None:
         self.model, self.task, self.config = model, task, config
-        self.device, self.world = device, world
-        self.plan = task.plan(
-            batch_tokens=config.batch_tokens, seed=config.seed, memory=config.memory
-        )
+        self.device, self.world, self.gating = device, world, gating
+        numbers = {"batch_tokens": config.batch_tokens, "seed": config.seed}
+        self.plan = task.plan(**numbers, memory=config.memory)
         self.past = Past(config.memory) if config.memory else None
         self.sharded = config.shard and world.size > 1
-        self.loss = spread(_Loss(model, task), world, shard=config.shard)
-        if config.compile:
-            self.loss = torch.compile(self.loss)  # type: ignore[assignment]
-        self.optimiser = make_optimiser(model, config)
+        if self.sharded and config.optimiser == "adafactor":
+            raise InputError(
+                "optimiser='adafactor' cannot be sharded, since torch's own changes shards in "
+                "place; use adamw or lamb, or shard=False."
+            )
+        self.live = deepcopy(model) if self.sharded else model
+        self.alone = _Losses(self.live, loss or task.loss, config, gating)
+        partly = gating is not None or loss is not None  # weights may be left out of a step
+        self.together = spread(self.alone, world, shard=config.shard, partly=partly)
+        self.optimiser = make_optimiser(self.live, config)
+        self.number = 0  # steps taken
         self.tokens = 0  # real tokens read so far, by this process
+        self.seconds = 0.0  # of earlier steps, told by whoever takes them
         self._loader = ThreadPoolExecutor(1)
-        self._next: tuple[int, Future[Batch]] | None = None
+        self._next: tuple[int, Future[list[Batch]]] | None = None
 
-    def step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
-        """Take update ``step``; give its loss and the norm of its gradient, not yet read."""
-        torch.manual_seed((self.config.seed * _MIX + step * 2 + self.world.rank) % 2**63)
-        self.model.train()
+    def step(self) -> tuple[Tensor, Tensor]:
+        """Take the next update of the weights; see ``update`` for what it gives."""
+        found = self.update(self.fetch())
+        self.number += 1
+        return found
+
+    def update(
+        self, batches: Sequence[Batch], *, weights: bool = True, gates: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Learn from batches as if they were one: weights, numbers of gates, or both.
+
+        Gives the loss and the norm of the weights' gradient, not yet read.
+        """
+        torch.manual_seed((self.config.seed * MIX + self.number * 2 + self.world.rank) % 2**63)
+        self.live.train()
+        self.tokens += sum(batch.tokens for batch in batches)
         total = torch.zeros((), device=self.device)
-        for part in range(self.config.accumulate):
-            batch = self._fetch(step * self.config.accumulate + part)
-            loss = self._forward(batch) / self.config.accumulate
-            loss.backward()
-            total += loss.detach()
-        parameters = self.model.parameters()
-        limit = self.config.clip or float("inf")
-        norm = nn.utils.clip_grad_norm_(parameters, limit, foreach=True)
-        if hasattr(norm, "full_tensor"):  # of sharded weights, it is spread over the processes
-            norm = norm.full_tensor()
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        return total, norm.detach()
+        with nullcontext() if weights else _frozen(self.live):
+            for part, batch in enumerate(batches):
+                if gates:
+                    total += self._learn(part, batch, weights) / len(batches)
+                else:
+                    total += self._teach(part, batch, len(batches))
+        norm = torch.zeros((), device=self.device)
+        if weights:
+            norm = self._move(len(batches) if gates else 1)
+        if gates and self.gating is not None and self.gating.optimiser is not None:
+            average_gradients(self.gating.numbers, self.world)
+            self.gating.move(len(batches))
+        return total, norm
+
+    def rate(self) -> float:
+        """The learning rate of the next update of the weights."""
+        return rate(self.config, self.number, self.progress())
+
+    def progress(self) -> float:
+        """How far the run is, from 0 to 1, by steps or by time, whichever ends first."""
+        by_steps = self.number / self.config.steps if self.config.steps else 0.0
+        by_time = self.seconds / self.config.seconds if self.config.seconds else 0.0
+        return max(by_steps, by_time)
 
     def whole_model(self) -> Model:
-        """The model as one process can use it: itself, or a copy with all shards gathered."""
-        if not self.sharded:
-            return self.model
-        weights, _ = whole_state(self.model, self.optimiser, self.sharded)
-        model = build(self.model.arch)
-        model.load_state_dict(weights)
-        return model.to(self.device)
+        """The model as it is now; where weights are sharded, it is given them first."""
+        if self.sharded:
+            self.model.load_state_dict(self._weights())
+        return self.model
 
     def close(self) -> None:
         """Stop loading data ahead."""
         self._loader.shutdown(wait=False, cancel_futures=True)
 
-    def _forward(self, batch: Batch) -> Tensor:
-        if self.past is not None and batch.fresh:
+    # --- learning -----------------------------------------------------------------------
+
+    def _teach(self, part: int, batch: Batch, batches: int) -> Tensor:
+        """Gradients of the weights alone: the mean over all passes, one after the other."""
+        passes = self._passes(part, batch, learns=False)
+        total = torch.zeros((), device=self.device)
+        for each, past in zip(passes, self._pasts(batch, len(passes)), strict=True):
+            (loss,) = self._losses([each], [past])
+            loss = loss / (batches * len(passes))
+            loss.backward()
+            total += loss.detach()
+        return total
+
+    def _learn(self, part: int, batch: Batch, weights: bool) -> Tensor:
+        """Gradients of the gates' numbers, from the losses of all passes together."""
+        assert self.gating is not None
+        passes = self._passes(part, batch, learns=True)
+        found = self._losses(passes, self._pasts(batch, len(passes)), weights)
+        losses = [shared(loss, self.world) for loss in found]
+        self.gating.learn(losses, [gates for _, gates in passes])
+        return torch.stack([loss.detach() for loss in losses]).mean()
+
+    def _passes(self, part: int, batch: Batch, *, learns: bool) -> Sequence[Pass]:
+        if self.gating is None:
+            return [(batch, None)]
+        return self.gating.passes(self.number, part, batch, learns=learns)
+
+    def _pasts(self, batch: Batch, count: int) -> list[Past | None]:
+        """What each pass remembers; the next batch goes on from what the first one does."""
+        if self.past is None:
+            return [None] * count
+        if batch.fresh:
             self.past = Past(self.config.memory)
-        mixed = self.config.precision == "bf16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=mixed):
-            return self.loss(batch, self.past)
+        return [self.past, *(self.past.copy() for _ in range(count - 1))]
 
-    def _fetch(self, number: int) -> Batch:
-        """Batch ``number`` of this process; the one after it is made meanwhile."""
-        if self._next is None or self._next[0] != number:
-            self._next = (number, self._loader.submit(self._load, number))
-        batch = self._next[1].result()
-        self._next = (number + 1, self._loader.submit(self._load, number + 1))
-        self.tokens += batch.tokens
-        return batch
+    def _losses(
+        self, passes: Sequence[Pass], pasts: Sequence[Past | None], weights: bool = True
+    ) -> list[Tensor]:
+        # processes have nothing to tell each other about weights that are frozen
+        module = self.together if weights or self.sharded else self.alone
+        found: list[Tensor] = module(passes, pasts)
+        return found
 
-    def _load(self, number: int) -> Batch:
-        batch = self.plan.batch(number * self.world.size + self.world.rank)
-        batch.inputs = {name: t.to(self.device) for name, t in batch.inputs.items()}
-        batch.targets = batch.targets.to(self.device)
-        return batch
+    def _move(self, batches: int) -> Tensor:
+        """Update the weights by gradients that so many batches added up; their norm."""
+        parameters = list(self.live.parameters())
+        if batches > 1:
+            for p in parameters:
+                if p.grad is not None:
+                    p.grad /= batches
+        limit = self.config.clip or float("inf")
+        norm = nn.utils.clip_grad_norm_(parameters, limit, foreach=True)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        return whole(norm).detach()
+
+    # --- data ---------------------------------------------------------------------------
+
+    def fetch(self) -> list[Batch]:
+        """The batches of the next step; those of the one after it are made meanwhile."""
+        if self._next is None or self._next[0] != self.number:
+            self._next = (self.number, self._loader.submit(self._load, self.number))
+        batches = self._next[1].result()
+        self._next = (self.number + 1, self._loader.submit(self._load, self.number + 1))
+        return batches
+
+    def _load(self, step: int) -> list[Batch]:
+        """This process's own batches of a step."""
+        size = self.world.size
+        first, count = step * self.config.accumulate, self.config.accumulate
+        numbers = range(first * size + self.world.rank, (first + count) * size, size)
+        batches = [self.plan.batch(number) for number in numbers]
+        for batch in batches:
+            batch.inputs = {name: t.to(self.device) for name, t in batch.inputs.items()}
+            batch.targets = batch.targets.to(self.device)
+        return batches
 
     # --- saving and loading -------------------------------------------------------------
 
-    def checkpoint(self, step: int, state: dict[str, Any]) -> Checkpoint:
-        """Everything the next step depends on."""
-        weights, moments = whole_state(self.model, self.optimiser, self.sharded)
-        tensors = {"model": weights}
-        tensors["optimiser"], numbers = flattened(moments)
-        if self.past is not None:
-            tensors["past"], state["past"] = self.past.to_tensors()
-        return Checkpoint(step, {**state, "optimiser": numbers, "tokens": self.tokens}, tensors)
+    def checkpoint(self, state: dict[str, Any]) -> Checkpoint:
+        """Everything the next step depends on, with what whoever takes it must know."""
+        known = {**state, "tokens": self.tokens}
+        tensors = {"model": self._weights()}
+        if self.gating is not None:
+            tensors["policy"] = dict(self.gating.numbers.state_dict())
+        for name, optimiser in self._optimisers():
+            moments = optimiser.state_dict()["state"]
+            rows = ((f"{i}/{key}", t) for i, row in moments.items() for key, t in row.items())
+            tensors[name] = {key: whole(t) for key, t in rows}
+        if self.past is not None:  # each process reads texts of its own
+            pasts = gathered(self.past.to_tensors(), self.world)
+            for name, past in zip(self._memories(), pasts, strict=True):
+                tensors[name], known[name] = past
+        return Checkpoint(self.number, known, tensors)
 
     def restore(self, saved: Checkpoint) -> None:
         """Stand where a checkpoint stood."""
-        moments = unflattened(saved.tensors["optimiser"], saved.state["optimiser"])
-        restore_state(self.model, self.optimiser, saved.tensors["model"], moments, self.sharded)
-        self.tokens = saved.state["tokens"]
+        now = self.live.state_dict()
+        model = {name: like(t, now.get(name)) for name, t in saved.tensors["model"].items()}
+        self.live.load_state_dict(model)
+        if self.gating is not None:
+            self.gating.numbers.load_state_dict(saved.tensors["policy"])
+        for name, optimiser in self._optimisers():
+            owners = [p for group in optimiser.param_groups for p in group["params"]]
+            state: dict[int, dict[str, Tensor]] = {}
+            for key, tensor in sorted(saved.tensors[name].items()):  # alike in all processes
+                owner, _, kind = key.partition("/")
+                state.setdefault(int(owner), {})[kind] = like(tensor, owners[int(owner)])
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
         if self.past is not None:
-            self.past = Past.from_tensors(saved.tensors["past"], saved.state["past"])
+            name = self._memories()[self.world.rank]
+            self.past = Past.from_tensors(saved.tensors[name], saved.state[name])
+        self.number, self.tokens = saved.step, saved.state["tokens"]
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: whole(tensor) for name, tensor in self.live.state_dict().items()}
+
+    def _memories(self) -> list[str]:
+        """Names in a checkpoint of what each process remembers."""
+        return ["past", *(f"past-{rank}" for rank in range(1, self.world.size))]
+
+    def _optimisers(self) -> Iterator[tuple[str, Optimizer]]:
+        """Each with its name in a checkpoint."""
+        yield "optimiser", self.optimiser
+        if self.gating is not None and self.gating.optimiser is not None:
+            yield "chooser", self.gating.optimiser
 
 
-class _Loss(nn.Module):
-    """The task's loss as a module, so that processes can meet in its forward pass."""
+class _Losses(nn.Module):
+    """The losses of a few passes as a module, so that processes can meet in its forward pass."""
 
-    def __init__(self, model: Model, task: Task) -> None:
+    def __init__(
+        self, model: Model, loss: Loss, config: TrainConfig, gating: Gating | None
+    ) -> None:
         super().__init__()
-        self.model, self._task = model, task
+        self.model, self._gating = model, gating
+        # gates are set outside of what is compiled: torch compiles anew where they change what runs
+        self._loss: Loss = torch.compile(loss) if config.compile else loss
+        self._mixed = config.precision == "bf16"
 
-    def forward(self, batch: Batch, past: Past | None) -> Tensor:
-        return self._task.loss(self.model, batch, past)
+    def forward(self, passes: Sequence[Pass], pasts: Sequence[Past | None]) -> list[Tensor]:
+        return [self._one(*each, past) for each, past in zip(passes, pasts, strict=True)]
 
-
-def flattened(state: dict[Any, dict[str, Any]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """An optimiser's state as named tensors and plain numbers."""
-    tensors: dict[str, Tensor] = {}
-    numbers: dict[str, Any] = {}
-    for owner, entries in state.items():
-        for name, value in entries.items():
-            kept: dict[str, Any] = tensors if isinstance(value, Tensor) else numbers
-            kept[f"{owner}/{name}"] = value
-    return tensors, numbers
+    def _one(self, batch: Any, gates: Any, past: Past | None) -> Tensor:
+        device = next(self.model.parameters()).device.type
+        gated = nullcontext() if self._gating is None else self._gating.under(self.model, gates)
+        with gated, torch.autocast(device, torch.bfloat16, enabled=self._mixed):
+            return self._loss(self.model, batch, past)
 
 
-def unflattened(tensors: dict[str, Tensor], numbers: dict[str, Any]) -> dict[Any, dict[str, Any]]:
-    """The inverse: which parameter, then which number, to value."""
-    state: dict[Any, dict[str, Any]] = {}
-    for key, value in {**tensors, **numbers}.items():
-        owner, name = key.rsplit("/", 1)
-        state.setdefault(int(owner) if owner.isdigit() else owner, {})[name] = value
-    return state
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """Weights that get no gradient, which saves computing it."""
+    learning = [p for p in model.parameters() if p.requires_grad]
+    for p in learning:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in learning:
+            p.requires_grad_(True)

@@ -8,17 +8,16 @@ result.json    the result, written last
 .lock          held by the process that works here
 """
 
-import fcntl
 import json
-import os
-import socket
-import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from formwright.arch import Architecture, from_json, to_json
+from formwright.arch import Architecture, to_json
 from formwright.errors import InputError, StorageError
 from formwright.files import write_atomically
+from formwright.locks import Lock
+from formwright.train.checkpoint import Checkpoint, write_checkpoint
 from formwright.train.config import TrainConfig
 
 
@@ -26,94 +25,95 @@ class RunFolder:
     """One folder, used by one process at a time.
 
     Opening it again with the same architecture, task and numbers continues the run; with others
-    it is refused, so that nothing is overwritten by mistake.
+    it is refused, so that nothing is overwritten by mistake. Of several processes that train
+    together one leads; the others only read.
     """
 
-    def __init__(self, path: Path, arch: Architecture, task: str, config: TrainConfig) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, arch: Architecture, task: str, config: TrainConfig, *, leads: bool = True
+    ) -> None:
+        self.path, self.leads = path, leads
+        if not leads:
+            return
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = self._locked()
+            self._lock = Lock(path)
         except OSError as error:
             raise StorageError(f"{path} cannot be used: {error.strerror}.") from None
-        self._agree({"architecture": to_json(arch), "task": task, "config": config.to_data()})
+        asked = {"architecture": to_json(arch), "task": task, "config": config.to_data()}
+        self.agree("run.json", asked)
 
     def close(self) -> None:
         """Let another process have the folder."""
-        self._lock.close()
+        if self.leads:
+            self._lock.close()
 
-    def trim_log(self, step: int) -> None:
+    def trim_logs(self, step: int) -> None:
         """Forget lines after ``step``: a resumed run writes them again."""
         path = self.path / "log.jsonl"
-        if not path.exists():
-            return
-        kept = [line for line in path.read_text().splitlines() if _step_of(line) <= step]
-        _write(path, "".join(f"{line}\n" for line in kept))
+        if self.leads and path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            _write(path, "".join(f"{line}\n" for line in lines if _step_of(line) <= step))
 
     def log(self, line: dict[str, Any]) -> None:
-        """Add one line to the log."""
-        with open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        """Add a line to the log."""
+        if self.leads:
+            with open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint."""
+        if self.leads:
+            write_checkpoint(self.path, checkpoint)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result; its presence means that the run has ended."""
-        _write(self.path / "result.json", json.dumps(result, indent=1))
+        if self.leads:
+            _write(self.path / "result.json", json.dumps(result, indent=1))
 
     def result(self) -> dict[str, Any] | None:
         """The result of a run that has ended."""
         path = self.path / "result.json"
         return json.loads(path.read_text()) if path.exists() else None
 
-    def _locked(self) -> IO[str]:
-        file = open(self.path / ".lock", "a+", encoding="utf-8")  # noqa: SIM115  # held open
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            file.close()
-            raise StorageError(
-                f"{self.path} is in use by {holder}. Wait for it, or choose another folder."
-            ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}")
-        file.flush()
-        return file
-
-    def _agree(self, asked: dict[str, Any]) -> None:
-        path = self.path / "run.json"
+    def agree(self, name: str, asked: dict[str, Any]) -> None:
+        """Keep what was asked for in a file; refuse to go on where it says something else."""
+        path, asked = self.path / name, json.loads(json.dumps(asked))
         if not path.exists():
             _write(path, json.dumps(asked, indent=1))
             return
-        stored = read_run(self.path)
-        for name, value in asked.items():
-            before = stored.get(name)
-            if before == json.loads(json.dumps(value)):
-                continue
-            what = name
-            if isinstance(value, dict) and isinstance(before, dict):
-                changed = [k for k in value if json.loads(json.dumps(value[k])) != before.get(k)]
-                what = ", ".join(f"{k} ({before.get(k)} before, {value[k]} now)" for k in changed)
-            self._lock.close()
+        stored = _read(path)
+        changed = [what for key in asked for what in _changes(key, stored.get(key), asked[key])]
+        if changed:
+            self.close()
             raise InputError(
-                f"{self.path} holds another run: it differs in {what}. "
+                f"{self.path} holds another {path.stem}: it differs in {', '.join(changed)}. "
                 "Choose another --out, or repeat the command that began it."
             )
 
 
 def read_run(path: Path) -> dict[str, Any]:
     """What a run folder was begun with."""
+    return _read(path / "run.json")
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads((path / "run.json").read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{path} holds no run: run.json is missing.") from None
+        raise InputError(f"{path.parent} holds no run: {path.name} is missing.") from None
     except (OSError, ValueError) as error:
-        raise StorageError(f"{path / 'run.json'} cannot be read: {error}.") from None
+        raise StorageError(f"{path} cannot be read: {error}.") from None
 
 
-def run_architecture(path: Path) -> Architecture:
-    """The architecture a run trains."""
-    return from_json(read_run(path)["architecture"])
+def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
+    """What differs, in words; of long values only their name."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in now:
+            yield from _changes(key, before.get(key), now[key])
+    elif before != now:
+        short = len(f"{before}{now}") < 80
+        yield f"{name} ({before} before, {now} now)" if short else name
 
 
 def _write(path: Path, text: str) -> None:

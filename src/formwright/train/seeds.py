@@ -9,7 +9,8 @@ from typing import Any
 from formwright.arch import Architecture
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
-from formwright.train.loop import OnEvent, Result, train
+from formwright.train.loop import OnEvent
+from formwright.train.training import Result, train
 
 
 @dataclass(frozen=True)

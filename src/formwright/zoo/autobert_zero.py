@@ -1,23 +1,13 @@
 """AutoBERT-Zero: local convolutions and evolved attention formulas, in turns, in a BERT.
 
 Paper: Gao et al. 2022, https://arxiv.org/abs/2107.07445. The formulas stand in
-``arch.formulas``; every layer is followed by BERT's feed-forward.
+``arch/graph/formulas.py``; every layer is followed by BERT's feed-forward.
 
 Inferred: the convolution layer is a gated linear unit, a lightweight convolution with as many
 heads as attention has, and a linear map, all with biases.
 """
 
-from formwright.arch import (
-    GLU,
-    Architecture,
-    Features,
-    Frame,
-    Layer,
-    LightConv,
-    Linear,
-    Stack,
-    style,
-)
+from formwright.arch import Architecture, Features, Frame, Stack, style
 from formwright.arch.graph import formulas
 from formwright.zoo.registry import Paper, published
 
@@ -42,27 +32,12 @@ WIDTH, HEADS = 768, 12
     note="Printed as 104M, beside 110M for BERT-base; counted here with pooler, as bert-base.",
 )
 def autobert_zero_base() -> Architecture:
-    layers: list[Layer] = [
-        convolution(65),
-        formulas.autobert_zero_2(HEADS),
-        convolution(9),
-        formulas.autobert_zero_4(HEADS),
-        convolution(3),
-        formulas.autobert_zero_6(HEADS),
-        convolution(7),
-        formulas.autobert_zero_6(HEADS),
-        convolution(7),
-        formulas.autobert_zero_10(HEADS),
-        convolution(3),
-        formulas.autobert_zero_12(HEADS),
-    ]
+    layers = (
+        formulas.convolution(found, WIDTH, HEADS) if isinstance(found, int) else found(HEADS)
+        for found in formulas.AUTOBERT_ZERO
+    )
     bert = style("bert", WIDTH, HEADS)
     like, feedforward = bert.letters["s"], bert.letters["f"]
     stack = [part for layer in layers for part in (like.replace(inner=layer), feedforward)]
     frame = Frame(30_522, 512, Features(pooler=True))
     return Architecture(Stack(tuple(stack)), bert.backbone, frame=frame).check()
-
-
-def convolution(kernel: int) -> Stack:
-    """A local layer: gate, lightweight convolution, map."""
-    return Stack((GLU(WIDTH), LightConv(kernel, heads=HEADS), Linear(WIDTH)))

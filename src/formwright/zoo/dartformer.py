@@ -52,7 +52,7 @@ NORM = LayerNorm(eps=1e-6)
 
 @dataclass(frozen=True)
 class Setting:
-    """The sizes of one task."""
+    """The sizes of one task, and the steps of its training and of the warm-up."""
 
     width: int
     heads: int
@@ -61,12 +61,14 @@ class Setting:
     vocab: int
     length: int
     head: Head
+    steps: int
+    warmup: int
 
 
-TEXT = Setting(512, 8, 2048, 6, 257, 1000, Classify(2, "cls", (2048,)))
-LISTOPS = Setting(512, 8, 2048, 6, 17, 2000, Classify(10, "cls", (2048,)))
-MATCHING = Setting(128, 4, 512, 4, 257, 4000, Match(2, "first", (512, 256)))
-ARENA_TEXT = Setting(256, 4, 1024, 4, 257, 4000, Classify(2, "cls", (1024,)))
+TEXT = Setting(512, 8, 2048, 6, 257, 1000, Classify(2, "cls", (2048,)), 30_000, 8000)
+LISTOPS = Setting(512, 8, 2048, 6, 17, 2000, Classify(10, "cls", (2048,)), 10_000, 1000)
+MATCHING = Setting(128, 4, 512, 4, 257, 4000, Match(2, "first", (512, 256)), 10_000, 8000)
+ARENA_TEXT = Setting(256, 4, 1024, 4, 257, 4000, Classify(2, "cls", (1024,)), 20_000, 8000)
 TASKS = {"text": TEXT, "listops": LISTOPS, "matching": MATCHING}
 
 MECHANISMS: Mapping[str, Mechanism] = {

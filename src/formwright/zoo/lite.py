@@ -13,6 +13,7 @@ parameters see.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from formwright.arch import (
     Architecture,
@@ -35,7 +36,6 @@ LTS = Paper(
     "LiteTransformerSearch: Training-free Neural Architecture Search for Efficient Language Models",
     "https://arxiv.org/abs/2203.02094",
 )
-SYSTEM = "LiteTransformerSearch"
 
 LM1B_CLUSTERS = (59_997, 99_997, 639_997)
 WIKITEXT_WORDS, LM1B_WORDS = 267_735, 793_470
@@ -69,26 +69,6 @@ def transformer_xl(
     return Architecture(Stack(tuple(layers)), backbone, frame=frame)
 
 
-def decoder_params_gpt2(width: int, heads: Sequence[int], inner: Sequence[int]) -> int:
-    """The closed form that LTS ranks GPT-2 models by."""
-    total = 2 * width
-    for head, size in zip(heads, inner, strict=True):
-        across = head * (width // head)
-        attention = 3 * width * across + 3 * across + across * width + width
-        total += attention + 2 * width * size + size + width + 4 * width
-    return total
-
-
-def decoder_params_transformer_xl(width: int, heads: Sequence[int], inner: Sequence[int]) -> int:
-    """The closed form that LTS ranks Transformer-XL models by."""
-    total = 0
-    for head, size in zip(heads, inner, strict=True):
-        across = head * (width // head)
-        attention = 5 * width * across + 2 * across
-        total += attention + 2 * width * size + size + width + 4 * width
-    return total
-
-
 def _frame(vocab: int, length: int) -> Frame:
     return Frame(vocab=vocab, length=length, head=LanguageModel())
 
@@ -97,15 +77,14 @@ def _adaptive(clusters: tuple[int, ...], size: int | None = None, divide: int = 
     return Embedding(size=size, clusters=clusters, divide=divide, bias=True, scale=True)
 
 
+_lts = partial(published, system="LiteTransformerSearch", paper=LTS)
 _WIDTH, _HEADS, _INNER = 512, (8,) * 16, (2048,) * 16
 _BASELINE = "The 16-layer baseline. Inferred: sizes as in Transformer-XL base."
 _WORDS = _frame(WIKITEXT_WORDS, WIKITEXT_LENGTH)
 
 
-@published(
+@_lts(
     "lite-transformer-xl-16-wikitext103",
-    system=SYSTEM,
-    paper=LTS,
     reported={"speedup_found_up_to": 2.5, "memory_saved_up_to": 2.0},
     note=_BASELINE,
 )
@@ -113,10 +92,8 @@ def transformer_xl_wikitext() -> Architecture:
     return transformer_xl(_WIDTH, _HEADS, _INNER, _adaptive(WIKITEXT_CLUSTERS), _WORDS)
 
 
-@published(
+@_lts(
     "lite-transformer-xl-16-lm1b",
-    system=SYSTEM,
-    paper=LTS,
     reported={"speedup_found_up_to": 2.5, "memory_saved_up_to": 2.0},
     note=_BASELINE,
 )
@@ -125,10 +102,8 @@ def transformer_xl_lm1b() -> Architecture:
     return transformer_xl(_WIDTH, _HEADS, _INNER, _adaptive(LM1B_CLUSTERS), frame)
 
 
-@published(
+@_lts(
     "lite-gpt2-16-wikitext103",
-    system=SYSTEM,
-    paper=LTS,
     reported={"speedup_found_up_to": 1.5, "memory_saved_up_to": 1.2},
     note=_BASELINE + " Word pieces leave two of the three cuts between clusters.",
 )
@@ -137,10 +112,8 @@ def gpt2_wikitext() -> Architecture:
     return gpt2(_WIDTH, _HEADS, _INNER, embedding, WIKITEXT_LENGTH)
 
 
-@published(
+@_lts(
     "lite-gpt2-16-lm1b",
-    system=SYSTEM,
-    paper=LTS,
     reported={"speedup_found_up_to": 1.5, "memory_saved_up_to": 1.2},
     note=_BASELINE + " All word pieces fall into the first cluster: a plain embedding.",
 )
@@ -148,10 +121,8 @@ def gpt2_lm1b() -> Architecture:
     return gpt2(_WIDTH, _HEADS, _INNER, Embedding(bias=True, scale=True), LM1B_LENGTH)
 
 
-@published(
+@_lts(
     "lite-gpt2-random-0",
-    system=SYSTEM,
-    paper=LTS,
     params=8_505_006,
     reported={"decoder_params": 1_790_372, "attention": 330_240, "feedforward": 1_457_316},
     note="The first random GPT-2 on WikiText-103 of the released table (config_0_j0).",
@@ -161,10 +132,8 @@ def gpt2_random() -> Architecture:
     return gpt2(128, (2, 4, 4, 8, 8), (1071, 640, 1286, 800, 1871), embedding, WIKITEXT_LENGTH)
 
 
-@published(
+@_lts(
     "lite-transformer-xl-random-0",
-    system=SYSTEM,
-    paper=LTS,
     params=41_443_618,
     reported={"decoder_params": 906_375, "attention": 103_040, "feedforward": 802_055},
     note="The first random Transformer-XL on WikiText-103 of the released table (config_0_j0).",
@@ -175,10 +144,8 @@ def transformer_xl_random() -> Architecture:
     return transformer_xl(64, heads, inner, embedding, _frame(267_736, WIKITEXT_LENGTH))
 
 
-@published(
+@_lts(
     "lite-transformer-xl-two-layers",
-    system=SYSTEM,
-    paper=LTS,
     reported={"decoder_params": 5_187_008},
     note="A worked value of the decoder parameters. Inferred: 8 heads and the words of "
     "WikiText-103, neither of which changes it.",

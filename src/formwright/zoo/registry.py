@@ -7,12 +7,10 @@ architecture is built only when its entry's ``build`` is called.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from types import MappingProxyType
 
 from formwright.arch import Architecture
-from formwright.errors import SpecError, UnknownName
+from formwright.registry import Declared
 
 Builder = Callable[[], Architecture]
 
@@ -29,7 +27,13 @@ _FAMILIES = (
     "dartformer",
     "autobert_zero",
 )
-_ENTRIES: dict[str, "Entry"] = {}
+_ENTRIES: Declared["Entry"] = Declared(
+    "zoo entry",
+    "formwright.zoo",
+    "formwright.zoo",
+    _FAMILIES,
+    listing="Run `formwright zoo` to list all of them.",
+)
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,9 @@ def published(
     note: str = "",
 ) -> Callable[[Builder], Builder]:
     """Declare the decorated function as the builder of the entry called ``name``."""
-
-    def register(build: Builder) -> Builder:
-        if name in _ENTRIES:
-            raise SpecError(f"The zoo already has an entry called {name!r}; choose another name.")
-        _ENTRIES[name] = Entry(
+    return _ENTRIES.declare(
+        name,
+        lambda build: Entry(
             name=name,
             system=system,
             paper=paper,
@@ -86,34 +88,20 @@ def published(
             published_params=params,
             reported=MappingProxyType(dict(reported or {})),
             note=note,
-        )
-        return build
-
-    return register
+        ),
+    )
 
 
 def names() -> list[str]:
     """Every name, family by family."""
-    _load_families()
     return list(_ENTRIES)
 
 
 def get(name: str) -> Entry:
     """The entry called ``name``."""
-    _load_families()
-    if name not in _ENTRIES:
-        listing = "Run `formwright zoo` to list all of them."
-        raise UnknownName("zoo entry", name, _ENTRIES, listing)
-    return _ENTRIES[name]
+    return _ENTRIES.get(name)
 
 
 def entries() -> Iterator[Entry]:
     """Every entry, family by family."""
-    _load_families()
-    return iter(list(_ENTRIES.values()))
-
-
-@cache
-def _load_families() -> None:
-    for family in _FAMILIES:
-        import_module(f"formwright.zoo.{family}")
+    return (entry for _, entry in _ENTRIES.items())

@@ -9,11 +9,14 @@ the head's size, as the printed formula has it.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from formwright.arch.conv import LightConv
 from formwright.arch.graph.formula import Formula
 from formwright.arch.graph.formula_plan import alive
 from formwright.arch.graph.formula_steps import OpWord, Step
+from formwright.arch.layer import GLU, Linear, Stack
 
 _PATH_NAMES = ("Q", "K", "V")
 _LONG = 24  # a value used twice is given a name of its own when it is longer than this
@@ -137,6 +140,18 @@ def autobert_zero_12(heads: int) -> Formula:
     """Layer 12: softmax(Q (K / sqrt(d) + V)^T / sqrt(d)) V."""
     q, k, v = paths(3)
     return formula(softmax(scale(q @ (scale(k) + v).T)) @ v, heads, paths=3)
+
+
+def convolution(kernel: int, width: int, heads: int) -> Stack:
+    """The local layer beside them: gate, lightweight convolution, map."""
+    return Stack((GLU(width), LightConv(kernel, heads=heads), Linear(width)))
+
+
+# The twelve layers that were found: the kernel of a convolution, or a formula.
+AUTOBERT_ZERO: tuple[int | Callable[[int], Formula], ...] = (
+    *(65, autobert_zero_2, 9, autobert_zero_4, 3, autobert_zero_6),
+    *(7, autobert_zero_6, 7, autobert_zero_10, 3, autobert_zero_12),
+)
 
 
 # --- reading -----------------------------------------------------------------------------

@@ -6,98 +6,25 @@ code.
 
 Inferred: the paper counts 6 and 8 blocks in its cells and draws 5 and 6. They agree when the
 feed-forward is two blocks (up, beside a dead branch; down, beside the residual) and the decoder's
-first sum of three is two. The list of layers is not printed in full either; this one gives the
-printed size of the space, 7.30e115.
+first sum of three is two.
 """
 
-from dataclasses import dataclass
-from math import prod
-
 from formwright.arch.attention import Attention
-from formwright.arch.conv import Conv, ReducedConv, SeparableConv
-from formwright.arch.graph.cell import Block, Branch, Cell, Combiner, Dead
+from formwright.arch.conv import Conv, SeparableConv
+from formwright.arch.graph.cell import Block, Branch, Cell
 from formwright.arch.layer import GLU, ActivationKind, Identity, Layer, LayerNorm
 
 NORM = LayerNorm(eps=1e-6)
-BLOCKS = (6, 8)  # of a cell of the encoder, of the decoder
-MOST_CELLS = (6, 6)  # an encoder, a decoder has 1 to so many cells, all alike
-
-
-# --- the space ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Vocabulary:
-    """What a gene may say: each field of a branch, and the combiner of a block."""
-
-    layers: tuple[Layer | Dead, ...]
-    norms: tuple[bool, ...] = (True, False)
-    widths: tuple[int, ...] = tuple(range(1, 11))
-    activations: tuple[ActivationKind, ...] = ("silu", "relu", "leaky_relu", "none")
-    combiners: tuple[Combiner, ...] = ("add", "concat", "multiply")
-
-
-def encoder_vocabulary() -> Vocabulary:
-    """The 25 layers of the encoder."""
-    return Vocabulary(
-        layers=(
-            *(Conv(kernel) for kernel in (1, 3)),
-            *(SeparableConv(kernel) for kernel in (3, 5, 7, 9, 11)),
-            *(ReducedConv(k, reduction) for k in (3, 5, 7, 15) for reduction in (1, 4, 16)),
-            *(_attention(heads) for heads in (4, 8, 16)),
-            GLU(),
-            Identity(),
-            Dead(),
-        )
-    )
-
-
-def decoder_vocabulary(heads: int = 8) -> Vocabulary:
-    """The same and attention to the encoder, with the heads of the model."""
-    return Vocabulary(layers=(*encoder_vocabulary().layers, _attend(heads)))
-
-
-def count_cells(vocabulary: Vocabulary, blocks: int) -> int:
-    """How many cells of so many blocks can be written, those that do not fit included."""
-    said = prod(
-        len(choices)
-        for choices in (
-            vocabulary.norms,
-            vocabulary.layers,
-            vocabulary.widths,
-            vocabulary.activations,
-        )
-    )
-    # block i reads one of the i states before it, in either branch
-    return prod((i * said) ** 2 * len(vocabulary.combiners) for i in range(1, blocks + 1))
-
-
-def count_genes(
-    encoder: Vocabulary | None = None,
-    decoder: Vocabulary | None = None,
-    *,
-    blocks: tuple[int, int] = BLOCKS,
-    most_cells: tuple[int, int] = MOST_CELLS,
-) -> int:
-    """The size of the search space: about 7.296e115 with the published vocabularies."""
-    written = (
-        count_cells(encoder or encoder_vocabulary(), blocks[0]),
-        count_cells(decoder or decoder_vocabulary(), blocks[1]),
-    )
-    return prod(written) * prod(most_cells)
-
-
-# --- the genes ---------------------------------------------------------------------------
 
 
 def transformer_encoder(heads: int = 8) -> Cell:
     """A layer of the Transformer's encoder: attention, then feed-forward."""
-    return Cell((_residual(0, _attention(heads)), *_feedforward(1)), norm=NORM)
+    return Cell((_residual(0, attention(heads)), *_feedforward(1)), norm=NORM)
 
 
 def transformer_decoder(heads: int = 8) -> Cell:
     """A layer of its decoder: attention, attention to the encoder, feed-forward."""
-    attentions = (_residual(0, _attention(heads)), _residual(1, _attend(heads)))
+    attentions = (_residual(0, attention(heads)), _residual(1, attention(heads, source=True)))
     return Cell((*attentions, *_feedforward(2)), norm=NORM)
 
 
@@ -110,29 +37,30 @@ def evolved_encoder(heads: int = 8) -> Cell:
             Branch(1, Conv(3), norm=True, width=1, activation="relu"),
         ),
         Block(Branch(2, SeparableConv(9), norm=True, width=1), Branch(1, Identity())),
-        _residual(3, _attention(heads)),
+        _residual(3, attention(heads)),
         *_feedforward(4),
     )
     return Cell(blocks, norm=NORM)
 
 
-def evolved_decoder(heads: int = 8) -> Cell:
+def evolved_decoder(heads: int = 8, *, source: bool = True) -> Cell:
     """Two attentions side by side, convolutions, two attentions in a row, feed-forward.
 
-    The norm inside the feed-forward is in the authors' code, not in the paper's drawing.
+    The norm inside the feed-forward is in the authors' code, not in the paper's drawing. Without
+    ``source`` there is no encoder to attend to: the cell of the language model.
     """
-    many = max(min(2 * heads, 16), heads)
+    many = Branch(0, attention(max(min(2 * heads, 16), heads)), norm=True)
     up, down = _feedforward(6, "silu")
     blocks = (
-        Block(Branch(0, _attention(many), norm=True), Branch(0, _attend(heads), norm=True)),
+        Block(many, Branch(0, attention(heads, source=True), norm=True)) if source else Block(many),
         Block(Branch(1, Identity()), Branch(0, Identity())),
         Block(
             Branch(2, SeparableConv(11), norm=True, width=4, activation="relu"),
             Branch(2, SeparableConv(7), norm=True, width=1),
         ),
         Block(Branch(3, SeparableConv(7), norm=True), Branch(2, Identity())),
-        _residual(4, _attention(heads)),
-        _residual(5, _attend(heads)),
+        _residual(4, attention(heads)),
+        _residual(5, attention(heads, source=True)) if source else Block(Branch(5, Identity())),
         up,
         down.replace(left=down.left.replace(norm=True)),
     )
@@ -157,9 +85,6 @@ def _feedforward(state: int, activation: ActivationKind = "relu") -> tuple[Block
     return up, Block(Branch(state + 1, Conv(1)), Branch(state, Identity()))
 
 
-def _attention(heads: int) -> Attention:
-    return Attention(heads, bias=False)
-
-
-def _attend(heads: int) -> Attention:
-    return Attention(heads, over="source", bias=False)
+def attention(heads: int, *, source: bool = False) -> Attention:
+    """Attention as it stands in a cell, over the stream or over the encoder's output."""
+    return Attention(heads, over="source" if source else "self", bias=False)

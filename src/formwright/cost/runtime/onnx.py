@@ -6,6 +6,7 @@ candidate of a large search.
 
 import logging
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,18 @@ def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
         if target.dtype == "int8":
             file = _quantised(file)
         session = _session(file, target.threads)
-    wanted = {node.name for node in session.get_inputs()}  # unused inputs are left out
-    inputs = dict(zip(names, (t.numpy() for t in arguments), strict=True))
-    inputs = {name: value for name, value in inputs.items() if name in wanted}
+    inputs = fed(arguments, {node.name for node in session.get_inputs()})
 
     def run() -> None:
         session.run(None, inputs)
 
     return run
+
+
+def fed(arguments: tuple[Tensor, ...], wanted: Collection[str]) -> dict[str, Any]:
+    """What a runtime is given; inputs that the step does not use are left out."""
+    named = ((f"input{i}", argument.numpy()) for i, argument in enumerate(arguments))
+    return {name: value for name, value in named if name in wanted}
 
 
 def save(program: Any, folder: Path) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from torch import Tensor
 
 from formwright.cost.paired import Run
-from formwright.cost.runtime.onnx import save
+from formwright.cost.runtime.onnx import fed, save
 from formwright.cost.step import Step
 from formwright.cost.target import Target
 from formwright.model.export import to_onnx
@@ -26,9 +26,7 @@ def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
     with tempfile.TemporaryDirectory(prefix="formwright-") as folder:
         model = openvino.Core().compile_model(str(save(program, Path(folder))), "CPU", settings)
     request = model.create_infer_request()
-    wanted = {name for port in model.inputs for name in port.get_names()}
-    inputs = dict(zip(names, (t.numpy() for t in arguments), strict=True))
-    inputs = {name: value for name, value in inputs.items() if name in wanted}
+    inputs = fed(arguments, {name for port in model.inputs for name in port.get_names()})
 
     def run() -> None:
         request.infer(inputs)

@@ -3,19 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 
 import torch
 
 from formwright.arch import Architecture
-from formwright.errors import UnknownName
-from formwright.estimate.base import Estimator, Work
+from formwright.errors import InputError
+from formwright.estimate.base import Estimator, Work, estimators
 from formwright.model import Model, build
 from formwright.tasks import Task
 from formwright.tasks.base import Batch
-
-_FILES = ("counts", "gradients", "attention")
-_PROXIES: dict[str, "Proxy"] = {}
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ Score = Callable[[Sample], float]
 
 @dataclass(frozen=True)
 class Proxy:
-    """A score whose larger values promise better models.
+    """A score whose larger values promise better models. Called with a task, it estimates for it.
 
     Args:
         name: What it is called.
@@ -59,32 +55,29 @@ class Proxy:
     paper: str
     needs_data: bool
 
+    def __call__(self, task: str) -> "Proxies":
+        return Proxies((self.name,), task)
+
 
 def proxy(
     name: str, *, evidence: str, paper: str, needs_data: bool = True
-) -> Callable[[Score], Score]:
+) -> Callable[[Score], Proxy]:
     """Make a score known under ``name``."""
 
-    def register(score: Score) -> Score:
-        _PROXIES[name] = Proxy(name, score, evidence, paper, needs_data)
-        return score
+    def register(score: Score) -> Proxy:
+        made = Proxy(name, score, evidence, paper, needs_data)
+        estimators.add(name, made)
+        return made
 
     return register
 
 
-def proxies() -> Mapping[str, Proxy]:
-    """Every proxy by name."""
-    for file in _FILES:
-        import_module(f"formwright.estimate.proxy.{file}")
-    return dict(sorted(_PROXIES.items()))
-
-
 def get_proxy(name: str) -> Proxy:
     """The proxy called ``name``."""
-    known = proxies()
-    if name not in known:
-        raise UnknownName("proxy", name, known)
-    return known[name]
+    found = estimators.get(name)
+    if not isinstance(found, Proxy):
+        raise InputError(f"The estimator {name!r} is no training-free score; use it by itself.")
+    return found
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,22 @@ from formwright.arch import Architecture
 from formwright.errors import InputError
 from formwright.estimate.base import Estimator, Work
 from formwright.estimate.proxy.base import Proxies
+from formwright.statistics import Ridge
 
 _FEWEST = 6
 
 
 @dataclass(frozen=True)
 class Combined(Estimator):
-    """A weighted sum of proxies, each brought to mean 0 and spread 1; larger is better.
+    """A weighted sum of proxies, less their means; larger is better.
 
     Args:
         proxies: What is summed.
-        means, spreads, weights: One number for each; made by ``fit``.
+        means, weights: One number for each; made by ``fit``.
     """
 
     proxies: Proxies
     means: tuple[float, ...]
-    spreads: tuple[float, ...]
     weights: tuple[float, ...]
 
     @classmethod
@@ -33,24 +33,18 @@ class Combined(Estimator):
     ) -> "Combined":
         """Learn the weights from models that were trained; larger quality is better.
 
-        Ranks are fitted, not values, since only the order matters, by ridge regression whose
-        penalty suits the number of models.
+        Ranks are fitted, not values, since only the order matters, by ridge regression.
         """
         if len(archs) < _FEWEST or len(archs) != len(quality):
             raise InputError(
                 f"{len(archs)} architectures and {len(quality)} results were given; a combination "
                 f"is learnt from at least {_FEWEST} of each."
             )
-        rows = np.array([list(proxies.scores(arch).values()) for arch in archs])
-        rows = _squashed(rows)
-        means, spreads = rows.mean(axis=0), rows.std(axis=0)
-        spreads[spreads == 0] = 1.0
-        scaled = (rows - means) / spreads
+        rows = _squashed(np.array([list(proxies.scores(arch).values()) for arch in archs]))
         order = np.argsort(np.argsort(np.asarray(quality))).astype(float)
-        order = (order - order.mean()) / (order.std() or 1.0)
-        gram = scaled.T @ scaled + np.sqrt(len(archs)) * np.eye(rows.shape[1])
-        weights = np.linalg.solve(gram, scaled.T @ order)
-        return cls(proxies, *(tuple(map(float, part)) for part in (means, spreads, weights)))
+        fit = Ridge(rows, order[:, None] / len(order))
+        weights = fit.scale * (fit.basis.T @ fit.weights[:, 0])
+        return cls(proxies, *(tuple(map(float, part)) for part in (fit.center, weights)))
 
     def __call__(self, work: Work) -> Mapping[str, float]:
         return {"combined": self.score(work.arch, work.seed)}
@@ -58,7 +52,7 @@ class Combined(Estimator):
     def score(self, arch: Architecture, seed: int = 0) -> float:
         """The combined score of one architecture."""
         row = _squashed(np.array(list(self.proxies.scores(arch, seed).values())))
-        return float(((row - self.means) / self.spreads) @ np.array(self.weights))
+        return float((row - self.means) @ np.array(self.weights))
 
 
 def _squashed(rows: "np.ndarray") -> "np.ndarray":

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from formwright.ops.base import Context
+from formwright.arch.attention import Attention
+from formwright.arch.site import Site
+from formwright.ops.base import Builder, Context
 
 
 @dataclass
@@ -27,6 +30,11 @@ class Sight:
 
 class MechanismOp(nn.Module):
     """From queries, keys and values of all heads to one result per query."""
+
+    def __init__(self, node: Any, attention: Attention, site: Site, builder: Builder) -> None:
+        """``node``: the mechanism; ``attention``: around it."""
+        super().__init__()
+        self.node = node
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
         """q (b, h, n, d), k (b, g, t, d), v (b, g, t, e) give (b, h, n, e).

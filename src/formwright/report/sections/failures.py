@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import plural
 
 _REASONS = 30
@@ -31,6 +31,7 @@ def failures_info(material: Material) -> list[Failure]:
     return sorted(found.values(), key=lambda failure: -len(failure.numbers))
 
 
+@section("failures", "Failed trials")
 def failures_html(material: Material) -> Safe | None:
     """The section."""
     failures = failures_info(material)
@@ -56,6 +57,3 @@ def failures_html(material: Material) -> Safe | None:
 
 def _button(number: int) -> Safe:
     return tag("button", number, type="button", class_="link", data_trial=number)
-
-
-SECTION = Section("failures", "Failed trials", failures_html)

@@ -17,9 +17,10 @@ from formwright.report.chart import (
 )
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
-from formwright.report.supernet import Group, Look, Method, Trace, methods_of
+from formwright.report.section import section
+from formwright.report.supernet import Group, Method, Seen, methods_of
 from formwright.report.words import figure, plural
+from formwright.trace import Look
 
 _SHEETS = (Sheet("wide", 430, 300), SHEETS[1])
 _COLOURS = 6  # more options than that share one
@@ -55,7 +56,7 @@ class CostInfo(NamedTuple):
     total: Line
 
 
-def gates_info(trace: Trace) -> list[GatesInfo]:
+def gates_info(trace: Seen) -> list[GatesInfo]:
     """One for each group of decisions; none without at least two looks."""
     if len(trace.looks) < 2:
         return []
@@ -93,7 +94,7 @@ def _series(looks: Sequence[Look], group: Group, options: list[int], words: str)
     return Series(words, mean, each)
 
 
-def cost_info(trace: Trace) -> CostInfo | None:
+def cost_info(trace: Seen) -> CostInfo | None:
     """Price times gate, summed by component: a kind of layer, or what names have in common."""
     counts = {name: len(row) for name, row in trace.prices.items() if any(row)}
     if not counts or len(trace.looks) < 2:
@@ -113,7 +114,7 @@ def cost_info(trace: Trace) -> CostInfo | None:
     return CostInfo(order, [whole[title] for title in order], lines, total)
 
 
-def _cost(trace: Trace, look: Look, part: Sequence[tuple[str, int]]) -> float:
+def _cost(trace: Seen, look: Look, part: Sequence[tuple[str, int]]) -> float:
     gates = ((trace.prices[n][o], look.values.get(n, ()), o) for n, o in part)
     return sum(price * abs(row[o]) for price, row, o in gates if o < len(row))
 
@@ -147,6 +148,7 @@ def _steps(steps: Sequence[float]) -> Scale:
     return Scale(low, high if high > low else low + 1)
 
 
+@section("gates", "How the gates moved")
 def gates_html(material: Material) -> Safe | None:
     """The section: a panel for each method, with a title where methods have names."""
     parts: list[Safe | None] = []
@@ -177,7 +179,7 @@ def title_html(material: Material, method: Method) -> Safe | None:
     return tag("h3", "Search ", tag("code", method.name), words)
 
 
-def _panel(trace: Trace, found: Sequence[GatesInfo]) -> Safe:
+def _panel(trace: Seen, found: Sequence[GatesInfo]) -> Safe:
     """The gates of one search, and what they cost."""
     cost = cost_info(trace)
     figures = [_figure(info) for info in found[:_PANELS]]
@@ -225,6 +227,3 @@ def _cost_table(info: CostInfo) -> Safe:
         for name, most, end in rows
     ]
     return tag("div", tag("table", head, tag("tbody", body), class_="figures"), class_="scroll")
-
-
-SECTION = Section("gates", "How the gates moved", gates_html)

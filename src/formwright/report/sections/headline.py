@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import duration, figure, plural, readable
 from formwright.trial import Objective
 
@@ -54,6 +54,7 @@ def headline_info(material: Material) -> HeadlineInfo:
     return HeadlineInfo(_sentence(material), _tiles(material), _comparisons(material))
 
 
+@section("result", "")
 def headline_html(material: Material) -> Safe:
     """The head of the page."""
     info = headline_info(material)
@@ -164,6 +165,3 @@ def _change(row: Comparison) -> str:
         return "equal"
     said = f"{abs(row.change):.1%} {'more' if row.change > 0 else 'less'}"
     return f"{said} ({row.verdict})" if row.verdict else said
-
-
-SECTION = Section("result", "", headline_html)

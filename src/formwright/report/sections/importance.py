@@ -16,10 +16,11 @@ import numpy as np
 
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import plural, readable
 from formwright.space import Encodable
-from formwright.strategy.ridge import Features, Ridge
+from formwright.statistics import Ridge
+from formwright.strategy.features import Features
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 # n trials, c columns of the encoding, t objectives
@@ -123,6 +124,7 @@ def _trend(columns: Sequence[str], encoded: Array, members: list[int], targets: 
     return ((total - total.mean()) / spread) @ targets / len(targets)
 
 
+@section("learned", "What the search learned")
 def importance_html(material: Material) -> Safe | None:
     """The section."""
     info = importance_info(material)
@@ -155,6 +157,3 @@ def _cell(info: ImportanceInfo, row: int, column: int, largest: float) -> Safe:
     bar = tag("svg", tag("rect", width=width, height=8, rx=1), class_="bar", viewBox="0 0 100 8",
               preserveAspectRatio="none", aria_hidden="true")  # fmt: skip
     return tag("td", tag("span", f"{share:.1%}", tag("i", arrow)), bar)
-
-
-SECTION = Section("learned", "What the search learned", importance_html)

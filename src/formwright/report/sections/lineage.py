@@ -5,7 +5,7 @@ from typing import NamedTuple
 from formwright.arch import diff
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import figure, plural, readable
 from formwright.space.space import changed_decisions
 from formwright.trial import Trial
@@ -47,13 +47,19 @@ def lineage_info(material: Material, trial: Trial) -> list[Generation]:
 
 
 def changes(material: Material, before: Trial, after: Trial) -> list[str]:
-    """What differs between two trials: of their architectures, else of their decisions."""
+    """What differs between two trials: of their architectures, else of their decisions.
+
+    Where that is too much to be read, what the strategy said of it.
+    """
     a, b = material.architecture(before), material.architecture(after)
-    if a is not None and b is not None:
-        return [str(change) for change in diff(a, b)]
-    return changed_decisions(before.decisions, after.decisions)
+    if a is None or b is None:
+        return changed_decisions(before.decisions, after.decisions)
+    told = [str(change) for change in diff(a, b)]
+    said = after.note if after.parents == (before.number,) else ""
+    return [said] if said and len(told) > _CHANGES else told
 
 
+@section("lineage", "Lineage of the best")
 def lineage_html(material: Material) -> Safe | None:
     """The section: the line of the trial that the headline speaks of."""
     best = material.chosen
@@ -87,6 +93,3 @@ def _generation(material: Material, step: Generation) -> Safe:
     crossed = "".join(f", crossed with trial {other}" for other in step.others)
     source = tag("p", f"from trial {step.parent.number}{crossed}:", class_="quiet")
     return tag("li", head, source, tag("ul", told, class_="changes"))
-
-
-SECTION = Section("lineage", "Lineage of the best", lineage_html)

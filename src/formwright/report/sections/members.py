@@ -5,12 +5,12 @@ from math import isfinite, nan
 from typing import NamedTuple
 
 from formwright.arch import Architecture
-from formwright.arch.draw import outline
-from formwright.arch.draw.canvas import paint
-from formwright.arch.draw.outline import KINDS
+from formwright.draw import outline
+from formwright.draw.canvas import paint
+from formwright.draw.outline import KINDS
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import figure, readable
 from formwright.trial import Trial
 
@@ -31,6 +31,7 @@ def members_info(material: Material) -> MembersInfo:
     return MembersInfo(shown, len(material.front) - len(shown))
 
 
+@section("members", "The best architectures")
 def members_html(material: Material) -> Safe | None:
     """The section."""
     info = members_info(material)
@@ -146,6 +147,3 @@ def notation_html(words: str) -> Safe:
     """A notation that can be copied."""
     copy = tag("button", "Copy", type="button", class_="copy", aria_label="Copy the notation")
     return tag("div", tag("code", words), copy, class_="notation")
-
-
-SECTION = Section("members", "The best architectures", members_html)

@@ -20,7 +20,7 @@ from formwright.report.chart import (
 )
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import figure, plural, readable, wish
 from formwright.trial import Objective, Trial
 
@@ -176,6 +176,7 @@ def values_svg(info: ValuesInfo, sheet: Sheet) -> Safe:
     return chart.svg(labels, f"{readable(name)} of {len(everyone):,} trials.", data="values")
 
 
+@section("found", "What was found")
 def pareto_html(material: Material) -> Safe | None:
     """The section."""
     if not material.compared:
@@ -266,6 +267,3 @@ def _remark(info: ParetoInfo, material: Material) -> str:
 
 def _values(info: ParetoInfo, trial: Trial) -> str:
     return ", ".join(f"{readable(o.name)} {figure(trial.values[o.name])}" for o in (info.x, info.y))
-
-
-SECTION = Section("found", "What was found", pareto_html)

@@ -23,7 +23,7 @@ from formwright.report.chart import (
 )
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import duration, plural
 from formwright.strategy.pareto import hypervolume
 from formwright.study.front import eligible
@@ -115,6 +115,7 @@ def progress_svg(info: ProgressInfo, sheet: Sheet, over: str) -> Safe:
     return chart.svg((label, height), f"{height} over {label}.")
 
 
+@section("progress", "Progress")
 def progress_html(material: Material) -> Safe | None:
     """The section; none where trials were given to be compared, whose order says nothing."""
     info = progress_info(material)
@@ -205,5 +206,3 @@ def _sampled(costs: Array) -> Iterator[tuple[int, float]]:
 
 
 _SHEETS = (Sheet("wide", 430, 320), SHEETS[1])
-
-SECTION = Section("progress", "Progress", progress_html)

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from formwright.report.chart import Cells, Sheet, on_each_sheet
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
-from formwright.report.supernet import Stage, Trace, trace_of
+from formwright.report.section import section
+from formwright.report.supernet import Seen, trace_of
 from formwright.report.words import figure, plural
+from formwright.trace import Stage
 
 _SHEETS = (Sheet("wide", 860, 0), Sheet("narrow", 350, 0))  # as high as there are options
 _LABEL = {"wide": 190, "narrow": 112}
@@ -37,7 +38,7 @@ class PruningInfo(NamedTuple):
     stages: list[int]  # their numbers
 
 
-def pruning_info(trace: Trace) -> list[PruningInfo]:
+def pruning_info(trace: Seen) -> list[PruningInfo]:
     """One for each decision that was pruned."""
     names = dict.fromkeys(name for stage in trace.stages for name in stage.alive)
     counts = {name: _count(trace.stages, name) for name in names}
@@ -49,7 +50,7 @@ def pruning_info(trace: Trace) -> list[PruningInfo]:
                 kinds.setdefault(words, []).append(index)
             rows = [_kind(trace.stages, name, w, set(options)) for w, options in kinds.items()]
             rows.sort(key=lambda kind: [-count for count in reversed(kind.alive)])
-            found.append(PruningInfo(name, rows, [stage.number for stage in trace.stages]))
+            found.append(PruningInfo(name, rows, [stage.stage for stage in trace.stages]))
     return found
 
 
@@ -61,7 +62,7 @@ def _kind(stages: Sequence[Stage], name: str, words: str, options: set[int]) -> 
     alive: list[int] = []
     last: dict[int, float] = {}
     for stage in stages:
-        alive.append(len(options & stage.alive.get(name, frozenset())))
+        alive.append(len(options & set(stage.alive.get(name, ()))))
         last |= {o: s for o, s in stage.scores.get(name, {}).items() if o in options}
     score = sum(last.values()) / len(last) if last else None
     return Kind(words, len(options), alive, score)
@@ -128,6 +129,7 @@ def _left(info: PruningInfo) -> str:
     )
 
 
+@section("pruning", "What was pruned when")
 def pruning_html(material: Material) -> Safe | None:
     """The section."""
     trace = trace_of(material)
@@ -142,10 +144,7 @@ def pruning_html(material: Material) -> Safe | None:
     for info in found:
         parts.append(tag("h3", f"{info.name}: {_left(info)}"))
         parts.append(on_each_sheet([pruning_svg(info, sheet) for sheet in _SHEETS]))
-    lines = [tag("li", s.words, value=s.number) for s in trace.stages if s.words]
+    lines = [tag("li", s.words, value=s.stage) for s in trace.stages if s.words]
     if lines:
         parts.append(tag("details", tag("summary", "Stage by stage"), tag("ol", lines)))
     return joined(parts)
-
-
-SECTION = Section("pruning", "What was pruned when", pruning_html)

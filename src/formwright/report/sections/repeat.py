@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.sections.members import notation_html
 from formwright.report.words import readable, wish
 
@@ -42,6 +42,7 @@ def repeat_info(material: Material) -> RepeatInfo:
     )
 
 
+@section("repeat", "To repeat it")
 def repeat_html(material: Material) -> Safe:
     """The section."""
     info = repeat_info(material)
@@ -69,6 +70,3 @@ def repeat_html(material: Material) -> Safe:
 def _list(title: str, rows: list[tuple[str, str]]) -> Safe:
     pairs = [(tag("dt", name), tag("dd", value)) for name, value in rows]
     return tag("div", tag("h3", title), tag("dl", pairs, class_="pairs"))
-
-
-SECTION = Section("repeat", "To repeat it", repeat_html)

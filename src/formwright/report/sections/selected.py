@@ -5,10 +5,10 @@ from math import isfinite, nan
 from typing import NamedTuple
 
 from formwright.arch import Architecture
-from formwright.arch.draw import draw_svg
+from formwright.draw import draw_svg
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.sections.members import cells_svg, notation_html
 from formwright.report.supernet import FOLDER
 from formwright.report.words import figure, readable
@@ -32,6 +32,7 @@ def selected_info(material: Material) -> SelectedInfo | None:
     return None if arch is None else SelectedInfo(trial, arch, material.baseline)
 
 
+@section("selected", "What the supernet selected")
 def selected_html(material: Material) -> Safe | None:
     """The section."""
     info = selected_info(material)
@@ -70,6 +71,3 @@ def _one(material: Material, title: str, arch: Architecture, values: dict[str, f
         tag("details", tag("summary", "The drawing"), tag("div", picture, class_="drawing"),
             open=True),
     )  # fmt: skip
-
-
-SECTION = Section("selected", "What the supernet selected", selected_html)

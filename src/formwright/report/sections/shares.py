@@ -8,8 +8,8 @@ from typing import NamedTuple
 from formwright.report.chart import SHEETS, Cells, Sheet, on_each_sheet
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
-from formwright.report.supernet import Group, Trace, place_of, trace_of
+from formwright.report.section import section
+from formwright.report.supernet import Group, Seen, place_of, trace_of
 
 _LABEL = {"wide": 120, "narrow": 86}  # room for the names of options
 _CELL, _BELOW = 30, 46
@@ -30,7 +30,7 @@ class SharesInfo(NamedTuple):
         return "".join(self.group.letters[i] for i in self.chosen) if self.group.letters else ""
 
 
-def shares_info(trace: Trace) -> list[SharesInfo]:
+def shares_info(trace: Seen) -> list[SharesInfo]:
     """One for each group of decisions that take one option each."""
     if not trace.looks:
         return []
@@ -102,6 +102,7 @@ def _description(info: SharesInfo) -> str:
     return f"{what}; derived: {info.order}." if info.order else f"{what}."
 
 
+@section("shares", "Where each layer is wanted")
 def shares_html(material: Material) -> Safe | None:
     """The section."""
     found = shares_info(trace_of(material))
@@ -133,6 +134,3 @@ def _numbers(info: SharesInfo) -> Safe:
     ]
     table = tag("table", tag("thead", head), tag("tbody", rows), class_="figures")
     return tag("details", tag("summary", "The numbers"), tag("div", table, class_="scroll"))
-
-
-SECTION = Section("shares", "Where each layer is wanted", shares_html)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
-from formwright.report.section import Section
+from formwright.report.section import section
 from formwright.report.words import plural, readable
 
 _STATES = ("done", "failed", "running", "waiting")
@@ -40,6 +40,7 @@ def value_names(material: Material) -> list[str]:
     return list(names)
 
 
+@section("all", "All trials")
 def table_html(material: Material) -> Safe | None:
     """The section: filters, and the place of the rows."""
     info = table_info(material)
@@ -86,6 +87,3 @@ def _range(info: TableInfo) -> Safe:
         for end, word in (("low", "from"), ("high", "to"))
     ]  # fmt: skip
     return tag("span", tag("label", "where ", column), ends, class_="range")
-
-
-SECTION = Section("all", "All trials", table_html)

@@ -26,9 +26,10 @@ import numpy as np
 
 from formwright.errors import InputError
 from formwright.space import Crossable, Decisions, Encodable, Looks
+from formwright.statistics import Ridge
 from formwright.strategy.blackbox.base import Strategy, strategy
+from formwright.strategy.features import Features, LogScale
 from formwright.strategy.pareto import Array, expected_gains, order_by_rank
-from formwright.strategy.ridge import Features, LogScale, Ridge
 from formwright.trial import CORNER, PREDICTED, Key, Proposal, Trial, key_of
 
 _PARENTS = 20  # fewer lose the breadth of the front, more dilute it

@@ -1,11 +1,11 @@
 """Search while a supernet trains: who holds the gates, and the loop that moves them."""
 
-from formwright.strategy.gradient.base import GradientStrategy
 from formwright.strategy.gradient.bernoulli import BernoulliPolicy
 from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.gumbel import GumbelPolicy, Temperature
 from formwright.strategy.gradient.policy import GatePolicy
 from formwright.strategy.gradient.real import RealPolicy
+from formwright.strategy.gradient.sandwich import SandwichPolicy
 from formwright.strategy.gradient.search import Diverged, SearchResult, search_supernet
 from formwright.strategy.gradient.single_path import SinglePathPolicy
 from formwright.strategy.gradient.stepping import SupernetSearch
@@ -15,9 +15,9 @@ __all__ = [
     "BernoulliPolicy",
     "Diverged",
     "GatePolicy",
-    "GradientStrategy",
     "GumbelPolicy",
     "RealPolicy",
+    "SandwichPolicy",
     "SearchConfig",
     "SearchResult",
     "SinglePathPolicy",

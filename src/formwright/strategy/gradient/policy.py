@@ -16,6 +16,7 @@ from formwright.space.choice import Value
 from formwright.space.part import Decisions
 from formwright.supernet import Gates, Slot, Supernet
 from formwright.supernet.gates import check_sizes, gates_of
+from formwright.train.engine import Loss
 
 Prices = Mapping[str, Sequence[float]]  # decision name to the price of each option
 
@@ -69,6 +70,17 @@ class GatePolicy(nn.Module):
         """How much of each option is on, on average, differentiable: one number per option."""
 
     # --- what it may change -------------------------------------------------------------
+
+    def draws(self, step: int, rng: torch.Generator) -> list[Gates]:
+        """The gates of every pass by which a batch teaches the weights alone, where one is a draw.
+
+        The weights get the mean of the gradients; memory of a text goes on from the first.
+        """
+        return [self.gates(step, rng)]
+
+    def loss(self, given: Loss) -> Loss:
+        """The loss that a search learns by, made of the one that was asked for."""
+        return given
 
     def learn(self, losses: Sequence[Tensor], gates: Sequence[Gates]) -> None:
         """Gradients from the losses under some gates; by default through the gates."""

@@ -4,26 +4,15 @@ Paper: DARTFormer, Brown et al. 2022, https://arxiv.org/abs/2210.00641, algorith
 three do between two trainings is the same: score the live blocks of one decision by masking each,
 then keep the best few at once, or drop the worst one and go on.
 
-``stages.jsonl`` in the folder of the search has one line per stage:
-
-    stage     its number; the last line stands for what is left, and has no scores
-    alive     decision to the options that were live when the stage was scored
-    scores    decision to {option: what is lost without it}; only of the decision looked at
-    words     what was seen and done, for people
-    errors    as scores: the standard error of each
-    accuracy  with all live blocks on
-    step      training steps before it
-    dropped   [decision, options] that end with this stage
-    certain   whether what was kept leads what was dropped by more than noise
+Each stage is a line of the folder's trace: see ``formwright.trace``.
 
 The training is one run of ``search_supernet`` that pauses where a stage is scored; which blocks are
 live at a step follows from the lines alone, so that a search killed anywhere goes on as if it had
 not been.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -31,7 +20,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from formwright.files import write_atomically
 from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.masking import Rightness, Scores, check_answers, rightness
 from formwright.strategy.gradient.search import search_supernet
@@ -39,12 +27,11 @@ from formwright.strategy.gradient.stepping import SupernetSearch
 from formwright.strategy.gradient.uniform import UniformPolicy
 from formwright.supernet import Gates, Supernet
 from formwright.tasks.base import Task
+from formwright.trace import Alive, Stage, Trace
 from formwright.train import TrainConfig
 from formwright.train.checkpoint import read_latest
 
-STAGES = "stages.jsonl"
 _KEPT = 2**29  # bytes of blocks' answers that may be kept while blocks are masked
-Alive = Mapping[str, tuple[int, ...]]  # decision to its live options
 Mask = tuple[str, int] | None  # a decision and the option that is left out; None leaves none out
 Say = Callable[[str], None]
 Stop = Callable[[], bool]
@@ -78,42 +65,11 @@ class Rule:
         return self.keep if self.at_once else len(ranked) - 1
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One line of the record."""
-
-    stage: int
-    alive: Alive
-    scores: Mapping[str, Mapping[int, float]]
-    words: str
-    errors: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    accuracy: float | None = None
-    step: int = 0
-    dropped: tuple[str, tuple[int, ...]] | None = None
-    certain: bool = True
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> "Stage":
-        """The inverse of ``asdict`` after a way through JSON."""
-        for key in ("scores", "errors"):
-            data[key] = {n: {int(o): v for o, v in row.items()} for n, row in data[key].items()}
-        data["alive"] = {name: tuple(options) for name, options in data["alive"].items()}
-        if data["dropped"] is not None:
-            name, options = data["dropped"]
-            data["dropped"] = (name, tuple(options))
-        return cls(**data)
-
-    def left(self) -> dict[str, tuple[int, ...]]:
-        """What is live after it."""
-        found = dict(self.alive)
-        if self.dropped is not None:
-            name, gone = self.dropped
-            found[name] = tuple(option for option in found[name] if option not in gone)
-        return found
-
-
 class Trainer(Protocol):
     """Who trains the blocks and looks at their answers."""
+
+    def plan(self, looks: int) -> int:
+        """Be ready for so many stages; how many steps that takes."""
 
     def advance(self, stages: Sequence[Stage]) -> bool:
         """Train up to the next stage; False when asked to stop."""
@@ -144,10 +100,16 @@ def run_stages(
         seed: Decides between blocks of equal score.
         say: Told what each stage came to.
     """
-    stages = read_stages(folder)
+    trace = Trace(folder)
+    stages = trace.stages()
     if ended(stages):
         return stages
     alive: Alive = {name: tuple(range(len(row))) for name, row in words.items()}
+    steps = trainer.plan(rule.looks(alive))
+    say(
+        f"training a supernet of {sum(map(len, words.values()))} blocks for {steps:,} steps; a "
+        "block is worth the accuracy, in points, that is lost without it"
+    )
     if stages:
         alive = stages[-1].left()
     while (name := rule.looks_at(alive)) is not None:
@@ -156,25 +118,16 @@ def run_stages(
             return None
         now = Stage(len(stages), alive, {}, "", step=trainer.step(len(stages)))
         stages.append(_decided(rule, words[name], scores, now, name, seed=seed))
-        _write(folder, stages)
+        trace.add_stage(stages[-1])
         say(stages[-1].words)
         alive = stages[-1].left()
     rows = {name: listed(words[name], kept) for name, kept in alive.items()}
     left = "; ".join(f"{name}: {row}" if len(rows) > 1 else row for name, row in rows.items())
     step = stages[-1].step if stages else 0
     stages.append(Stage(len(stages), alive, {}, f"left: {left}", step=step))
-    _write(folder, stages)
+    trace.add_stage(stages[-1])
     say(stages[-1].words)
     return stages
-
-
-def read_stages(folder: Path) -> list[Stage]:
-    """The stages on record; none where there is no record."""
-    path = folder / STAGES
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Stage.from_data(json.loads(line)) for line in lines]
 
 
 def ended(stages: Sequence[Stage]) -> bool:
@@ -188,12 +141,6 @@ def listed(names: Sequence[str], options: Sequence[int]) -> str:
     for option in options:
         found[names[option]] = found.get(names[option], 0) + 1
     return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in found.items())
-
-
-def _write(folder: Path, stages: Sequence[Stage]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(asdict(stage)) + "\n" for stage in stages)
-    write_atomically(folder / STAGES, text.encode())
 
 
 def _scored(trainer: Trainer, stages: list[Stage], alive: Alive, name: str) -> Scores | None:
@@ -302,12 +249,12 @@ class SupernetTrainer:
         task: Data, loss and answers.
         train: Numbers of the training, ``steps`` those before the first stage.
         after: Steps between two stages.
-        looks: Stages that are scored.
         folder: Where the training is kept.
         subset: Blocks of each decision that a batch runs through, drawn anew for each.
         renormalise: Whether the others share what a masked block had.
+        stop: Asked after each step and each validation batch.
 
-    ``stop`` is asked after each step and each validation batch, ``on_event`` told what happens.
+    ``on_event`` is told what happens.
     """
 
     def __init__(
@@ -317,19 +264,22 @@ class SupernetTrainer:
         train: TrainConfig,
         *,
         after: int,
-        looks: int,
         folder: Path,
         subset: int | None = None,
         renormalise: bool = True,
+        stop: Stop = lambda: False,
     ) -> None:
         assert train.steps is not None
         check_answers(task)
         self.supernet, self.task, self.folder = supernet, task, folder
-        self.first, self.after = train.steps, after
-        self.train = train.replace(steps=train.steps + after * (looks - 1))
-        self.subset, self.renormalise = subset, renormalise
-        self.stop: Stop = lambda: False
+        self.first, self.after, self.train = train.steps, after, train
+        self.subset, self.renormalise, self.stop = subset, renormalise, stop
         self.on_event: Callable[[dict[str, Any]], None] = lambda event: None
+
+    def plan(self, looks: int) -> int:
+        """Be ready for so many stages; how many steps that takes."""
+        self.train = self.train.replace(steps=self.step(looks - 1))
+        return self.step(looks - 1)
 
     def step(self, stage: int) -> int:
         """Training steps before a stage is scored."""

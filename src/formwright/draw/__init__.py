@@ -3,9 +3,9 @@
 ``outline`` computes what there is to show; ``text`` and ``svg`` only draw it.
 """
 
-from formwright.arch.draw.outline import Block, Fact, Outline, Run, StackOutline, outline
-from formwright.arch.draw.svg import draw_svg, strip_svg
-from formwright.arch.draw.text import compare_text, draw_text
+from formwright.draw.outline import Block, Fact, Outline, Run, StackOutline, outline
+from formwright.draw.svg import draw_svg, strip_svg
+from formwright.draw.text import compare_text, draw_text
 
 __all__ = [
     "Block",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from formwright.arch.architecture import Architecture
-from formwright.arch.draw.outline import Block, Fact, Kind, Outline, Run, StackOutline, outline
-from formwright.arch.draw.words import TIMES, wrapped
+from formwright.draw.outline import Block, Fact, Kind, Outline, Run, StackOutline, outline
+from formwright.draw.words import TIMES, wrapped
 from formwright.errors import InputError
 
 _NARROWEST = 40

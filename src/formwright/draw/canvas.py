@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from formwright.arch.draw.outline import Kind
+from formwright.draw.outline import Kind
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 

@@ -32,7 +32,7 @@ from formwright.arch import (
     notation,
     parse,
 )
-from formwright.arch.draw import Block, Run, compare_text, draw_svg, draw_text, outline, strip_svg
+from formwright.draw import Block, Run, compare_text, draw_svg, draw_text, outline, strip_svg
 from formwright.errors import InputError
 
 WORDS = Frame(50257, 1024, LanguageModel())

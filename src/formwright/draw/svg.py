@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from formwright.arch.architecture import Architecture
-from formwright.arch.draw.canvas import Canvas, paint, text_width
-from formwright.arch.draw.outline import Block, Kind, Outline, Part, Run, StackOutline, outline
-from formwright.arch.draw.strip import draw_legend, strip_svg
-from formwright.arch.draw.words import TIMES, shortened, wrapped
+from formwright.draw.canvas import Canvas, paint, text_width
+from formwright.draw.outline import Block, Kind, Outline, Part, Run, StackOutline, outline
+from formwright.draw.strip import draw_legend, strip_svg
+from formwright.draw.words import TIMES, shortened, wrapped
 
 __all__ = ["draw_svg", "strip_svg"]
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from formwright.arch.architecture import Architecture, Encoder
-from formwright.arch.draw.words import (
+from formwright.arch.graph.cell import Cell, PlacedBlock
+from formwright.arch.layer import Identity, Layer, Norm, Parallel, Residual, Stack
+from formwright.arch.site import Site
+from formwright.arch.writer import letter_of, notation, short
+from formwright.draw.words import (
     embedding_words,
     head_words,
     norm_words,
     position_words,
     words,
 )
-from formwright.arch.graph.cell import Cell, PlacedBlock
-from formwright.arch.layer import Identity, Layer, Norm, Parallel, Residual, Stack
-from formwright.arch.site import Site
-from formwright.arch.writer import letter_of, notation, short
 
 Kind = Literal["attention", "cross-attention", "feed-forward", "convolution", "parallel", "other"]
 KINDS: tuple[Kind, ...] = (

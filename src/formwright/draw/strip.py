@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 
 from formwright.arch.architecture import Architecture
-from formwright.arch.draw.canvas import Canvas, paint, text_width
-from formwright.arch.draw.outline import KINDS, Block, Kind, Outline, outline
-from formwright.arch.draw.words import shortened
+from formwright.draw.canvas import Canvas, paint, text_width
+from formwright.draw.outline import KINDS, Block, Kind, Outline, outline
+from formwright.draw.words import shortened
 from formwright.errors import InputError
 
 _MARGIN = 24.0
