@@ -2,7 +2,6 @@
 
 import math
 import os
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,23 +83,6 @@ def troubled(job: Job) -> Mapping[str, float]:
         case 8:
             return {"loss": 0.0}
     return found | {"extra": float("nan")}
-
-
-def deadly(job: Job) -> Mapping[str, float]:
-    """Trial 3 kills its worker each time; trial 5 the first time only."""
-    job.folder.mkdir(parents=True, exist_ok=True)
-    first = not (job.folder / "tried").exists()
-    (job.folder / "tried").touch()
-    if job.trial.number == 3 or (job.trial.number == 5 and first):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return values_of(job.trial)
-
-
-def sleepy(job: Job) -> Mapping[str, float]:
-    """Trial 2 never ends."""
-    if job.trial.number == 2:
-        time.sleep(3600)
-    return values_of(job.trial)
 
 
 def threads(job: Job) -> Mapping[str, float]:
