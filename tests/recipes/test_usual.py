@@ -307,6 +307,9 @@ def test_a_recipe_is_continued_with_its_own_numbers_only(tmp_path: Path) -> None
         begin(par.smoke(), tmp_path)
     with pytest.raises(InputError, match=r"its training\.weight_decay is not given, not 0\.0"):
         begin(replace(made, training=made.training.replace(weight_decay=0.0)), tmp_path)
+    begin(FREE, tmp_path / "usual").close()
+    with pytest.raises(InputError, match="its recipe is usual-search, not par-xl-smoke"):
+        begin(made, tmp_path / "usual")
     other = begin(longer, tmp_path / "other")
     with pytest.raises(InputError, match=r"its training\.steps is 7, not 3"):
         recipe_of(other)
