@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from formwright.arch import parse
+from formwright.arch.codec import from_data, to_data
 from formwright.arch.style import style
 from formwright.estimate import Counted, Together, Training
 from formwright.estimate.training import known_task
@@ -56,14 +57,10 @@ class Strings(Space):
         return Strings(frame, self.width)
 
     def to_data(self):
-        from formwright.arch.codec import to_data
-
         return {"width": self.width, "frame": self.frame and to_data(self.frame)}
 
     @classmethod
     def from_data(cls, data):
-        from formwright.arch.codec import from_data
-
         return cls(data["frame"] and from_data(data["frame"], "frame"), data["width"])
 
 
@@ -81,7 +78,7 @@ class Letters(Recipe):
     """Ten strings by climbing, then the best of them in words."""
 
     task: str = "stdlib?length=32"
-    training: TrainConfig = TrainConfig(steps=4, batch_tokens=256, score_batches=2)
+    training: TrainConfig = TrainConfig(steps=4, batch_tokens=256, score_batches=2)  # noqa: RUF009
 
     def make_space(self):
         return Strings(known_task(self.task).frame)
