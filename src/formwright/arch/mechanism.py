@@ -24,6 +24,7 @@ class Mechanism(Node):
     complexity: ClassVar[str] = "n^2"  # of time, in the length
     can_be_causal: ClassVar[bool] = True
     positions: ClassVar[Literal["all", "turned", "none"]] = "none"  # which reach its scores
+    broken_by_lra: ClassVar[frozenset[Law]] = frozenset()  # laws that ``lra`` breaks
 
     @property
     def breaks(self) -> frozenset[Law]:
@@ -32,7 +33,7 @@ class Mechanism(Node):
         ``causal``: in a decoder a later token can still change an earlier result; ``padding``:
         padding is seen; ``pieces``: a text cannot be read piece by piece.
         """
-        return frozenset()
+        return self.broken_by_lra if getattr(self, "lra", False) else frozenset()
 
     def check(self, attention: "Attention", site: Site) -> None:
         """Raise ``ShapeError`` when the mechanism cannot work in that attention."""
@@ -164,10 +165,7 @@ class Sparse(Mechanism):
     paper = "https://arxiv.org/abs/1904.10509"
     complexity = "n^2; n^1.5 with blocks of sqrt(n)"
     positions = "turned"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"pieces"}) if self.lra else frozenset()
+    broken_by_lra = frozenset({"pieces"})
 
     def count(self, attention: "Attention", site: Site, load: Load) -> Count:
         n = load.length
@@ -237,10 +235,7 @@ class LinearTransformer(Featured):
 
     lra: bool = False
     paper = "https://arxiv.org/abs/2006.16236"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
+    broken_by_lra = frozenset({"padding"})
 
 
 @node("performer")
@@ -254,10 +249,7 @@ class Performer(Featured):
     random_features: Positive = 64
     lra: bool = False
     paper = "https://arxiv.org/abs/2009.14794"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
+    broken_by_lra = frozenset({"padding"})
 
     def features(self, attention: "Attention", site: Site) -> int:
         return super().features(attention, site) if self.kernel == "relu" else self.random_features
@@ -283,12 +275,9 @@ class Linformer(Mechanism):
     shared: bool = True
     lra: bool = False
     paper = "https://arxiv.org/abs/2006.04768"
+    broken_by_lra = frozenset({"padding"})
     complexity = "n"
     can_be_causal = False
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
 
     def count(self, attention: "Attention", site: Site, load: Load) -> Count:
         key, value = attention.key_size(site.width), attention.value_size(site.width)
@@ -314,10 +303,11 @@ class Reformer(Mechanism):
     lra: bool = False
     paper = "https://arxiv.org/abs/2001.04451"
     complexity = "n; n^2 with lra (fixed number of chunks)"
+    broken_by_lra = frozenset({"padding"})
 
     @property
     def breaks(self) -> frozenset[Law]:
-        return frozenset({"causal", "pieces", "padding"} if self.lra else {"causal", "pieces"})
+        return super().breaks | {"causal", "pieces"}
 
     def check(self, attention: "Attention", site: Site) -> None:
         super().check(attention, site)
@@ -363,11 +353,8 @@ class Synthesizer(Mechanism):
     rank: Positive = 32
     lra: bool = False
     paper = "https://arxiv.org/abs/2005.00743"
+    broken_by_lra = frozenset({"padding"})
     complexity = "n^2 by definition"
-
-    @property
-    def breaks(self) -> frozenset[Law]:
-        return frozenset({"padding"}) if self.lra else frozenset()
 
     def check(self, attention: "Attention", site: Site) -> None:
         if attention.query_key != "none":

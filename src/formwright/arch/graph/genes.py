@@ -59,15 +59,8 @@ def decoder_vocabulary(heads: int = 8) -> Vocabulary:
 
 def count_cells(vocabulary: Vocabulary, blocks: int) -> int:
     """How many cells of so many blocks can be written, those that do not fit included."""
-    said = prod(
-        len(choices)
-        for choices in (
-            vocabulary.norms,
-            vocabulary.layers,
-            vocabulary.widths,
-            vocabulary.activations,
-        )
-    )
+    fields = (vocabulary.norms, vocabulary.layers, vocabulary.widths, vocabulary.activations)
+    said = prod(map(len, fields))
     # block i reads one of the i states before it, in either branch
     return prod((i * said) ** 2 * len(vocabulary.combiners) for i in range(1, blocks + 1))
 
