@@ -9,8 +9,9 @@ Inferred: that vocabulary, 33,288 for English-German (all printed counts agree w
 the deep Transformer, of which only the number of parameters is printed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from formwright.arch import (
     GLU,
@@ -128,122 +129,45 @@ def _language_model(width: int, layers: tuple[Layer, ...]) -> Architecture:
     return Architecture(Stack(layers), Decoder(width, embedding, norm=NORM, init="fan"), frame=LM1B)
 
 
-def _publish(
-    name: str,
-    build: partial[Architecture],
-    params: int | None,
-    reported: Mapping[str, float | str],
-    note: str = "",
-) -> None:
+# How it is built and from which sizes, and parameters in millions. Then perplexity and BLEU of
+# English-German, and BLEU of English-French and English-Czech; of language models the perplexity.
+Row = tuple[Callable[..., Architecture], tuple[Any, ...], float | None, tuple[float, ...]]
+MODELS: Mapping[str, Row] = {
+    "evolved-transformer-base": (evolved, (512, 8, (3, 4)), 64.1, (4.03, 28.4, 40.6, 27.6)),
+    "evolved-transformer-big": (evolved, (1024, 16, (3, 4)), 221.7, (3.77, 29.3, 41.3, 28.2)),
+    "evolved-transformer-deep": (evolved, (640, 16, (9, 10)), 218.1, (3.69, 29.5)),
+    "evolved-transformer-d128": (evolved, (128, 8, (3, 4)), 7.2, (7.62, 22.0)),
+    "evolved-transformer-d432": (evolved, (432, 8, (3, 4)), 47.9, (4.36, 27.7)),
+    "evolved-transformer-d768": (evolved, (768, 8, (3, 4)), 131.2, (4.00, 28.9)),
+    "evolved-transformer-lm": (evolved_lm, (1024, 16, 4), 151.8, (28.60,)),
+    "transformer-base": (transformer, (512, 8, 6), 61.1, (4.24, 28.2, 40.0, 27.0)),
+    "transformer-big": (transformer, (1024, 16, 6), 210.4, (3.87, 29.1, 41.2, 28.1)),
+    "transformer-deep": (transformer, (768, 16, 12), None, (3.86, 29.2)),
+    "transformer-d128": (transformer, (128, 8, 6), 7.0, (8.62, 21.3)),
+    "transformer-d432": (transformer, (432, 8, 6), 45.8, (4.65, 27.3)),
+    "transformer-d768": (transformer, (768, 8, 6), 124.8, (4.18, 28.5)),
+    "transformer-lm": (transformer_lm, (1024, 16, 6), 141.1, (30.44,)),
+}
+_TRANSLATED = ("ppl_en_de", "bleu_en_de", "bleu_en_fr", "bleu_en_cs")
+_HEADS = "Inferred: 8 heads (the count does not depend on it)."
+_NOTES = {
+    **dict.fromkeys(("d128", "d432", "d768"), _HEADS),
+    "lm": "Inferred: 32,000 symbols, output layer not tied to the embedding.",
+}
+_UNKNOWN_SHAPE = (
+    "The paper prints 224.0M and no shape. Twelve layers of 768 on either side are inferred; "
+    "they come to 0.07M less."
+)
+
+for _name, (_build, _sizes, _millions, _scores) in MODELS.items():
+    _size = _name.rpartition("-")[2]
+    _figures = ("ppl_lm1b",) if _size == "lm" else _TRANSLATED[: len(_scores)]
+    _printed: dict[str, float] = {} if _millions else {"params_in_paper": 224_000_000}
     published(
-        name,
+        _name,
         system="Evolved Transformer",
         paper=EVOLVED,
-        params=params,
-        reported=reported,
-        note=note,
-    )(build)
-
-
-def _scores(ppl: float, bleu: float, **more: float) -> dict[str, float | str]:
-    return {"ppl_en_de": ppl, "bleu_en_de": bleu, **more}
-
-
-_HEADS = "Inferred: 8 heads (the count does not depend on it)."
-_LM = "Inferred: 32,000 symbols, output layer not tied to the embedding."
-
-_publish(
-    "evolved-transformer-base",
-    partial(evolved, 512, 8, (3, 4)),
-    64_100_000,
-    _scores(4.03, 28.4, bleu_en_fr=40.6, bleu_en_cs=27.6),
-)
-_publish(
-    "evolved-transformer-big",
-    partial(evolved, 1024, 16, (3, 4)),
-    221_700_000,
-    _scores(3.77, 29.3, bleu_en_fr=41.3, bleu_en_cs=28.2),
-)
-_publish(
-    "evolved-transformer-deep",
-    partial(evolved, 640, 16, (9, 10)),
-    218_100_000,
-    _scores(3.69, 29.5),
-)
-_publish(
-    "evolved-transformer-d128",
-    partial(evolved, 128, 8, (3, 4)),
-    7_200_000,
-    _scores(7.62, 22.0),
-    _HEADS,
-)
-_publish(
-    "evolved-transformer-d432",
-    partial(evolved, 432, 8, (3, 4)),
-    47_900_000,
-    _scores(4.36, 27.7),
-    _HEADS,
-)
-_publish(
-    "evolved-transformer-d768",
-    partial(evolved, 768, 8, (3, 4)),
-    131_200_000,
-    _scores(4.00, 28.9),
-    _HEADS,
-)
-_publish(
-    "evolved-transformer-lm",
-    partial(evolved_lm, 1024, 16, 4),
-    151_800_000,
-    {"ppl_lm1b": 28.60},
-    _LM,
-)
-
-_publish(
-    "transformer-base",
-    partial(transformer, 512, 8, 6),
-    61_100_000,
-    _scores(4.24, 28.2, bleu_en_fr=40.0, bleu_en_cs=27.0),
-)
-_publish(
-    "transformer-big",
-    partial(transformer, 1024, 16, 6),
-    210_400_000,
-    _scores(3.87, 29.1, bleu_en_fr=41.2, bleu_en_cs=28.1),
-)
-_publish(
-    "transformer-deep",
-    partial(transformer, 768, 16, 12),
-    None,
-    _scores(3.86, 29.2, params_in_paper=224_000_000),
-    "The paper prints 224.0M and no shape. Twelve layers of 768 on either side are inferred; "
-    "they come to 0.07M less.",
-)
-_publish(
-    "transformer-d128",
-    partial(transformer, 128, 8, 6),
-    7_000_000,
-    _scores(8.62, 21.3),
-    _HEADS,
-)
-_publish(
-    "transformer-d432",
-    partial(transformer, 432, 8, 6),
-    45_800_000,
-    _scores(4.65, 27.3),
-    _HEADS,
-)
-_publish(
-    "transformer-d768",
-    partial(transformer, 768, 8, 6),
-    124_800_000,
-    _scores(4.18, 28.5),
-    _HEADS,
-)
-_publish(
-    "transformer-lm",
-    partial(transformer_lm, 1024, 16, 6),
-    141_100_000,
-    {"ppl_lm1b": 30.44},
-    _LM,
-)
+        params=round(1e6 * _millions) if _millions else None,
+        reported=dict(zip(_figures, _scores, strict=True)) | _printed,
+        note=_NOTES.get(_size, "") if _millions else _UNKNOWN_SHAPE,
+    )(partial(_build, *_sizes))

@@ -15,8 +15,8 @@ class BigBirdOp(MechanismOp):
     """Window, global and random blocks; which are random follows from the layer's number."""
 
     def __init__(self, node: BigBird, attention: Attention, site: Site, builder: Builder) -> None:
-        super().__init__()
-        self.node, self.heads, self.seed = node, attention.heads, builder.slot()
+        super().__init__(node, attention, site, builder)
+        self.seed = builder.slot()
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
         block, count = self.node.block, self.node.random_blocks

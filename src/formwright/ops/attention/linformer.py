@@ -16,8 +16,7 @@ class LinformerOp(MechanismOp):
     """Keys and values mixed along the length, up to the longest input."""
 
     def __init__(self, node: Linformer, attention: Attention, site: Site, builder: Builder) -> None:
-        super().__init__()
-        self.sees_padding = node.lra
+        super().__init__(node, attention, site, builder)
         shape = (site.longest or 0, node.slots)
         self.keys = nn.Parameter(torch.empty(shape))
         self.values = None if node.shared else nn.Parameter(torch.empty(shape))
@@ -25,11 +24,7 @@ class LinformerOp(MechanismOp):
             nn.init.xavier_uniform_(table)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        values, mask = self.keys if self.values is None else self.values, self.real_keys(sight)
         return linformer_attention(
-            q,
-            k,
-            v,
-            key_projection=self.keys,
-            value_projection=self.keys if self.values is None else self.values,
-            mask=None if self.sees_padding else sight.keys,
+            q, k, v, key_projection=self.keys, value_projection=values, mask=mask
         )

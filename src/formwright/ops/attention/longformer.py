@@ -17,8 +17,7 @@ class LongformerOp(MechanismOp):
     def __init__(
         self, node: Longformer, attention: Attention, site: Site, builder: Builder
     ) -> None:
-        super().__init__()
-        self.node, self.heads, self.groups = node, attention.heads, attention.groups
+        super().__init__(node, attention, site, builder)
         key, value = attention.key_size(site.width), attention.value_size(site.width)
         sizes = (self.heads * key, self.groups * key, self.groups * value)
         built = bool(node.global_tokens) or node.lra

@@ -25,8 +25,7 @@ class PerformerOp(MechanismOp):
     projection: Tensor | None
 
     def __init__(self, node: Performer, attention: Attention, site: Site, builder: Builder) -> None:
-        super().__init__()
-        self.sees_padding = node.lra
+        super().__init__(node, attention, site, builder)
         projection = None
         if node.kernel == "favor":
             key = attention.key_size(site.width)
@@ -34,7 +33,7 @@ class PerformerOp(MechanismOp):
         self.register_buffer("projection", projection)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
-        mask = None if self.sees_padding else sight.keys
+        mask = self.real_keys(sight)
         if self.projection is None:
             return performer_relu_attention(q, k, v, mask=mask, causal=sight.causal)
         features = self.projection.to(q.dtype)

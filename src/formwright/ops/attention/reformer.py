@@ -26,8 +26,7 @@ class ReformerOp(MechanismOp):
     rotations: Tensor
 
     def __init__(self, node: Reformer, attention: Attention, site: Site, builder: Builder) -> None:
-        super().__init__()
-        self.node = node
+        super().__init__(node, attention, site, builder)
         key, buckets = attention.key_size(site.width), node.bucket_count(site.longest)
         rotations = drawn(lambda g: lsh_rotations(key, buckets, g, hashes=node.hashes)[0])
         self.register_buffer("rotations", rotations)

@@ -4,20 +4,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from formwright.arch.attention import Attention
 from formwright.arch.mechanism import Softmax
-from formwright.arch.site import Site
 from formwright.ops.attention.base import MechanismOp, Sight
-from formwright.ops.base import Builder, Context, operator
+from formwright.ops.base import Context, operator
 from formwright.ops.position.base import distances
 
 
 @operator(Softmax)
 class SoftmaxOp(MechanismOp):
     """softmax(q k / sqrt(d) + bias) v over what is visible."""
-
-    def __init__(self, node: Softmax, attention: Attention, site: Site, builder: Builder) -> None:
-        super().__init__()
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
         n, t = q.shape[-2], k.shape[-2]

@@ -2,21 +2,15 @@
 
 from torch import Tensor
 
-from formwright.arch.attention import Attention
 from formwright.arch.mechanism import Sparse
-from formwright.arch.site import Site
 from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels import sparse_attention, sparse_cls_attention
-from formwright.ops.base import Builder, Context, operator
+from formwright.ops.base import Context, operator
 
 
 @operator(Sparse)
 class SparseOp(MechanismOp):
     """Own block and summary columns, never ahead."""
-
-    def __init__(self, node: Sparse, attention: Attention, site: Site, builder: Builder) -> None:
-        super().__init__()
-        self.node = node
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
         attend = sparse_cls_attention if self.node.lra else sparse_attention

@@ -18,7 +18,7 @@ class SynthesizerOp(MechanismOp):
     def __init__(
         self, node: Synthesizer, attention: Attention, site: Site, builder: Builder
     ) -> None:
-        super().__init__()
+        super().__init__(node, attention, site, builder)
         self.sees_padding = node.lra and attention.query_key == "none"
         longest = site.longest or 0
         self.left = nn.Parameter(torch.empty(attention.heads, longest, node.rank))
