@@ -25,6 +25,7 @@ from formwright.ops import Past
 from formwright.ops.attention.attention import AttentionOp
 from formwright.space import Maybe, OneOf, Span, TreeSpace
 from formwright.supernet import Gates, Supernet, option_prices
+from tests.components import sliced_heads
 from tests.helpers import inputs_for
 from tests.supernet.spaces import CAUSAL, CLASSES, SPACES, WIDTH, blocks, deep, order, space
 
@@ -192,7 +193,6 @@ def test_masking_without_renormalisation_leaves_the_others_their_share() -> None
 def test_the_mean_of_single_heads_is_a_share_of_all_heads() -> None:
     from formwright.arch.site import Site
     from formwright.ops.base import Builder, Context
-    from formwright.ops.components import sliced_heads
 
     site = Site(width=WIDTH)
     whole = AttentionOp(Attention(4), site, Builder()).double()

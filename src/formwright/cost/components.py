@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from formwright.arch.architecture import Architecture
 from formwright.arch.attention import Attention
 from formwright.arch.frame import Frame
-from formwright.arch.layer import (
-    FeedForward,
-    Identity,
-    Layer,
-    LayerNorm,
-    Parallel,
-    Residual,
-    Stack,
-)
+from formwright.arch.layer import FeedForward, Identity, Layer, LayerNorm, Parallel, Residual, Stack
 from formwright.arch.mechanism import Softmax
 from formwright.arch.node import Node
 from formwright.errors import InputError
@@ -79,16 +71,8 @@ def component_times(arch: Architecture, measure: Callable[[Architecture], float]
         inside = gone["attention"]
     heads = max(0.0, gone["attention"] - inside)
     known = gone["feedforward"] + inside + heads + gone["norm_mean"] + gone["vertical"]
-    return Components(
-        whole,
-        gone["feedforward"],
-        gone["query_key"],
-        gone["value"],
-        heads,
-        gone["norm_mean"],
-        gone["vertical"],
-        whole - known,
-    )
+    del gone["attention"]  # which is its three parts
+    return Components(whole=whole, heads=heads, rest=whole - known, **gone)
 
 
 def variants_of(arch: Architecture) -> dict[str, Architecture]:

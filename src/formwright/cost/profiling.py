@@ -135,7 +135,8 @@ def profile_space(
             ends the work; what was measured is kept.
     """
     out, plan = Path(out), plan or plan_for(space, target)
-    head = {"space": _name(space), "target": asdict(target), "machine": _machine(target)}
+    machine = target.fingerprint or fingerprint(target.runtime)
+    head = {"space": _name(space), "target": asdict(target), "machine": machine}
     with open_journal(out.with_name(out.name + ".journal"), head) as journal:
         every = [(name, arch) for _ in range(passes) for name, arch in _named(plan)]
         _measure(journal, every, lambda: (make_meter or _real_meter)(target), seconds, on_event)
@@ -276,10 +277,6 @@ def _drawn(
 
 def _name(space: Space) -> str:
     return str(getattr(space, "name", "space"))
-
-
-def _machine(target: Target) -> str:
-    return target.fingerprint or fingerprint(target.runtime)
 
 
 def _real_meter(target: Target) -> Measures:

@@ -7,30 +7,17 @@ read from what it prints.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from formwright.arch.architecture import Architecture, Encoder
 from formwright.arch.graph.cell import Cell, PlacedBlock
-from formwright.arch.layer import Identity, Layer, Norm, Parallel, Residual, Stack
+from formwright.arch.layer import Layer, Parallel, Residual, Stack
 from formwright.arch.site import Site
 from formwright.arch.writer import letter_of, notation, short
-from formwright.draw.words import (
-    embedding_words,
-    head_words,
-    norm_words,
-    position_words,
-    words,
-)
+from formwright.draw.words import embedding_words, head_words, norm_words, position_words, words
 
 Kind = Literal["attention", "cross-attention", "feed-forward", "convolution", "parallel", "other"]
-KINDS: tuple[Kind, ...] = (
-    "attention",
-    "cross-attention",
-    "feed-forward",
-    "convolution",
-    "parallel",
-    "other",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Place = Literal["", "pre", "post", "after", "bare"]  # of the norm; "" outside any residual
 
 _KIND_OF: dict[str, Kind] = {
@@ -214,7 +201,7 @@ def _block(layer: Layer, site: Site) -> Block:
     title, facts, size = words(layer, site)
     branches = _branches(layer, site)
     inside = [block.size for run in branches for block in run.blocks()]
-    letter = _letter(layer)
+    letter = letter_of(layer)
     kind = _KIND_OF.get(letter, "other")
     return Block(kind, letter, title, facts, max([size, *inside]), branches=branches)
 
@@ -278,12 +265,6 @@ def _counted(runs: list[Run], *, ordered: bool) -> tuple[Run, ...]:
         else:
             counted[counted.index(same)] = replace(same, times=same.times + 1)
     return tuple(counted)
-
-
-def _letter(layer: Layer) -> str:
-    if isinstance(layer, Identity):
-        return "i"
-    return "n" if isinstance(layer, Norm) else letter_of(layer)
 
 
 def _common(run: Run) -> str:

@@ -107,7 +107,7 @@ def export_onnx(
     path = Path(path)
     if not path.parent.is_dir():
         raise StorageError(f"{path} cannot be written: there is no folder {path.parent}.")
-    if length is None and _in_blocks(model):
+    if length is None and any(a.kind.NAME in _BLOCKS for a in model.arch.self_attentions()):
         length = model.frame.length
     names = input_names(model, mask=mask)
     # sizes of 1 are taken for constants, so the sample has more where sizes stay open
@@ -130,10 +130,6 @@ def export_onnx(
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from None
     return made
-
-
-def _in_blocks(model: Model) -> bool:
-    return any(attention.kind.NAME in _BLOCKS for attention in model.arch.self_attentions())
 
 
 def _shapes(model: Model, made: Exported | None = None) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from formwright.arch.attention import Attention
-from formwright.arch.components import attention_part, feedforward_part, shares
+from formwright.arch.components import attention_part, feedforward_part
 from formwright.arch.layer import FeedForward
 from formwright.arch.site import Site
 from formwright.errors import ShapeError
@@ -22,49 +22,6 @@ from formwright.ops.base import Builder
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 
 Channels = Sequence[int]
-
-
-def sliced_feedforward(
-    whole: FeedForwardOp, node: FeedForward, site: Site, parts: int, builder: Builder | None = None
-) -> list[FeedForwardOp]:
-    """Feed-forwards over slices of the inner width; their sum is the whole."""
-    builder = builder or Builder()
-    return [
-        kept_feedforward(whole, node, site, channels, builder, out_bias=not number)
-        for number, channels in enumerate(_slices(node.inner, parts, "inner channels"))
-    ]
-
-
-def sliced_heads(
-    whole: AttentionOp, site: Site, builder: Builder | None = None
-) -> list[AttentionOp]:
-    """One attention per head, or per group that shares keys; their sum is the whole."""
-    builder = builder or Builder()
-    return [
-        kept_attention(whole, site, builder, groups=[group], out_bias=not group)
-        for group in range(whole.node.groups)
-    ]
-
-
-def sliced_query_key(
-    whole: AttentionOp, site: Site, parts: int, builder: Builder | None = None
-) -> list[AttentionOp]:
-    """Attentions over slices of the query-key channels; the sum of their scores is the whole's."""
-    builder = builder or Builder()
-    slices = _slices(whole.node.key_size(site.width), parts, "query-key channels")
-    return [kept_attention(whole, site, builder, key=channels) for channels in slices]
-
-
-def sliced_value(
-    whole: AttentionOp, site: Site, parts: int, builder: Builder | None = None
-) -> list[AttentionOp]:
-    """Attentions over slices of the value channels; their sum is the whole."""
-    builder = builder or Builder()
-    slices = _slices(whole.node.value_size(site.width), parts, "value channels")
-    return [
-        kept_attention(whole, site, builder, value=channels, out_bias=not number)
-        for number, channels in enumerate(slices)
-    ]
 
 
 @torch.no_grad()
@@ -172,14 +129,6 @@ class _Cut:
         """What queries and keys are multiplied by, to undo the smaller attention's own scale."""
         ratio = (len(self.key) / self.key_size) ** 0.5
         return (1.0, ratio**0.5) if self.node.query_key == "shared" else (ratio, 1.0)
-
-
-def _slices(total: int, parts: int, what: str) -> list[range]:
-    slices, begin = [], 0
-    for size in shares(total, parts, what):
-        slices.append(range(begin, begin + size))
-        begin += size
-    return slices
 
 
 def _copy_rows(

@@ -214,11 +214,9 @@ class ExampleTask(Task):
     # --- description --------------------------------------------------------------------
 
     def style(self, width: int) -> Style:
-        return encoder_style(width, segments=self._has_segments())
-
-    def _has_segments(self) -> bool:
         any_split = next(iter(self._splits.values()))
-        return isinstance(any_split, Split) and any_split.firsts is not None
+        two = isinstance(any_split, Split) and any_split.firsts is not None
+        return encoder_style(width, segments=two)
 
     def describe(self) -> dict[str, Any]:
         lengths = self.split(self._shown).lengths

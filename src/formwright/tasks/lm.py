@@ -77,7 +77,7 @@ class StreamTask(Task):
         self.name, self.tokenizer, self.words = name, tokenizer, words
         self.streams = {split: stored.arrays[split] for split in stored.meta["bytes"]}
         self.meta: Mapping[str, Any] = stored.meta
-        self.length = length or usual_length(tokenizer)
+        self.length = length or (256 if tokenizer.spec in ("bytes", "chars") else 128)
         if self.length < 1:
             raise InputError(f"{name}: a length of {self.length} tokens is none.")
         self.metric = {"bytes": "bits_per_byte", "chars": "bits_per_character"}.get(
@@ -267,11 +267,6 @@ class MaskedTask(StreamTask):
 
 
 # --- reading text -----------------------------------------------------------------------
-
-
-def usual_length(tokenizer: Tokenizer) -> int:
-    """Tokens that are read at once when the user does not say."""
-    return 256 if tokenizer.spec in ("bytes", "chars") else 128
 
 
 def _load(
