@@ -109,7 +109,7 @@ def search_supernet(  # noqa: PLR0913  # the parts of a search, and who watches 
         Diverged: What was learnt means nothing; it says why, and holds the result.
     """
     search = SupernetSearch(supernet, policy, task, train, config, loss=loss)
-    folder = _Folder(Path(out), search) if out is not None else None
+    folder = _folder(Path(out), search) if out is not None else None
     try:
         found = _Loop(search, folder, on_event, stop).result()
     finally:
@@ -128,7 +128,7 @@ class _Loop(Loop):
     def __init__(
         self,
         search: SupernetSearch,
-        folder: "_Folder | None",
+        folder: RunFolder | None,
         on_event: OnEvent | None,
         stop: Callable[[SupernetSearch], bool] | None,
     ) -> None:
@@ -203,20 +203,16 @@ class _Loop(Loop):
         self.search.chosen = self.search.policy.derive()
 
 
-class _Folder(RunFolder):
+def _folder(path: Path, search: SupernetSearch) -> RunFolder:
     """The files of a search, beside those of any run."""
-
-    logs = ("log.jsonl", "gates.jsonl")
-
-    def __init__(self, path: Path, search: SupernetSearch) -> None:
-        engine, policy = search.engine, search.policy
-        leads = engine.world.leads
-        super().__init__(path, search.derive(), engine.task.name, engine.config, leads=leads)
-        asked = {
-            "space": search.supernet.space.to_data(),
-            "policy": type(policy).__name__,
-            "price": policy.price,
-            "search": search.config.to_data(),
-        }
-        if leads:
-            self.agree("search.json", asked)
+    engine, policy = search.engine, search.policy
+    arch, leads = search.derive(), engine.world.leads
+    folder = RunFolder(path, arch, engine.task.name, engine.config, leads=leads)
+    asked = {
+        "space": search.supernet.space.to_data(),
+        "policy": type(policy).__name__,
+        "price": policy.price,
+        "search": search.config.to_data(),
+    }
+    folder.agree("search.json", asked)
+    return folder
