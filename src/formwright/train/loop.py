@@ -17,7 +17,7 @@ from torch import Tensor
 
 from formwright.errors import StorageError
 from formwright.train.checkpoint import read_latest
-from formwright.train.distributed import World, agreed, mean
+from formwright.train.distributed import World, agreed, gathered, mean
 from formwright.train.engine import Engine
 from formwright.train.run import RunFolder
 
@@ -152,6 +152,7 @@ class Loop:
         """Go on from the newest checkpoint that is whole, where there is one."""
         if self.folder is None:
             return
+        gathered(None, self.world)  # none reads before the one that leads has written
         saved, faults = read_latest(self.folder.path)
         for fault in faults:
             self.on_event({"kind": "fault", "message": fault})

@@ -129,7 +129,7 @@ class _Loop(Loop):
     def __init__(
         self,
         search: SupernetSearch,
-        folder: "_Folder | None",
+        folder: RunFolder | None,
         on_event: OnEvent | None,
         stop: Callable[[SupernetSearch], bool] | None,
     ) -> None:
@@ -216,10 +216,9 @@ class _Folder(RunFolder):
             "search": search.config.to_data(),
         }
         self.trace = Trace(path)
-        if leads:
-            self.agree("search.json", asked)
-            if self.trace.last("space") is None:
-                self.trace.add("space", space=space_data(search.supernet.space))
+        self.agree("search.json", asked)
+        if leads and self.trace.last("space") is None:
+            self.trace.add("space", space=space_data(search.supernet.space))
 
     def trim_logs(self, step: int) -> None:
         super().trim_logs(step)
