@@ -203,13 +203,7 @@ def check_parity(
         mask: As it was exported.
     """
     _need_onnx()
-    import onnxruntime  # noqa: PLC0415  # optional
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # what goes wrong is raised
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    worst = 0.0
+    session, worst = open_session(path, torch.get_num_threads()), 0.0
     for number, (batch, length) in enumerate(shapes or _shapes(model)):
         inputs = sample_inputs(model, batch, length, mask=mask, seed=number + 1)
         with torch.no_grad():
@@ -224,6 +218,17 @@ def check_parity(
     if not worst <= _TOLERANCE:
         raise SpecError(f"{path} differs from the model by {worst:.2g}; at most 1e-4 is allowed.")
     return worst
+
+
+def open_session(path: str | Path, threads: int) -> Any:
+    """An ONNX file in ONNX Runtime, on the processor."""
+    import onnxruntime  # noqa: PLC0415  # optional
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what goes wrong is raised
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def _difference(found: Tensor, expected: Tensor, inputs: dict[str, Tensor]) -> float:

@@ -128,7 +128,7 @@ class _Compiler:
         """Matrix products; rows that queries look at are remembered."""
         transposed = step.op == "mat_mul_transposed"
         if self.line.kinds(step) == ("scores", "scores"):
-            return self.call(functions.overlap if transposed else functions.follow, first, second)
+            return self.call(functions.overlap if transposed else torch.matmul, first, second)
         second = self.call(functions.remembered, second, self.ctx, self.builder.slot())
         if transposed:
             return self.call(functions.compare, first, second, step.result.width)
