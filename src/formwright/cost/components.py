@@ -10,12 +10,8 @@ with ``rest`` add up to 1. Costs of single parts, one head or one slice, are eve
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from formwright.arch.architecture import Architecture
-from formwright.arch.attention import Attention
-from formwright.arch.frame import Frame
+from formwright.arch import Architecture, Attention, Frame, Node, Softmax
 from formwright.arch.layer import FeedForward, Identity, Layer, LayerNorm, Parallel, Residual, Stack
-from formwright.arch.mechanism import Softmax
-from formwright.arch.node import Node
 from formwright.errors import InputError
 from formwright.space.components import Cut, Kept
 

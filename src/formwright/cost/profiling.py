@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from formwright.arch import arch_id, notation
-from formwright.arch.architecture import Architecture
+from formwright.arch import Architecture, arch_id, notation
 from formwright.cost.design import chosen
 from formwright.cost.features import COLUMNS, features, size_of
 from formwright.cost.journal import Journal, Measured, open_journal, steadied

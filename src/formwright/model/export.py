@@ -20,8 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.architecture import Seq2Seq
-from formwright.arch.frame import Match
+from formwright.arch import Match, Seq2Seq
 from formwright.errors import InputError, SpecError, StorageError
 from formwright.files import sync_folder
 from formwright.model.model import Model

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
+from formwright.arch import Attention, FeedForward, Site
 from formwright.arch.components import attention_part, feedforward_part
-from formwright.arch.layer import FeedForward
-from formwright.arch.site import Site
 from formwright.errors import ShapeError
 from formwright.ops.attention.attention import AttentionOp
 from formwright.ops.base import Builder

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, fx, nn
 
+from formwright.arch import Program, Site
 from formwright.arch.graph.instruction import (
     CONVOLUTIONS,
     DEPTHWISE,
@@ -23,9 +24,7 @@ from formwright.arch.graph.instruction import (
     REDUCTIONS,
     WITH_CONSTANT,
 )
-from formwright.arch.graph.program import Program
 from formwright.arch.graph.straightline import Step, StraightLine
-from formwright.arch.site import Site
 from formwright.errors import SpecError
 from formwright.ops.base import Builder, Context, Operator, operator
 from formwright.ops.primitive import functions

@@ -16,11 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from formwright.arch import Architecture, Attention, Residual, parse
+from formwright.arch import Architecture, Attention, Layer, Residual, Stack, Style, parse, style
 from formwright.arch.architecture import Encoder, Seq2Seq
 from formwright.arch.frame import Frame, LanguageModel
-from formwright.arch.layer import Layer, Stack
-from formwright.arch.style import Style, style
 from formwright.errors import InputError, SpecError
 from formwright.model import Model
 from formwright.ops.past import Past

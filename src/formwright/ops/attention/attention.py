@@ -9,9 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Softmax
-from formwright.arch.site import Site
+from formwright.arch import Attention, Site, Softmax
 from formwright.errors import SpecError
 from formwright.ops.attention.base import Sight
 from formwright.ops.base import Builder, Context, Operator, operator, operator_class
