@@ -36,9 +36,8 @@ def _rows() -> list[dict[str, Any]]:
 
 def _kind(cls: type) -> str:
     """What sort of operator a node is; empty for nodes that are none."""
-    from formwright.arch import Layer, Mechanism, Norm, Position, Stack
+    from formwright.arch import Layer, Mechanism, Norm, Parallel, Position, Residual, Stack
     from formwright.arch.conv import Convolution
-    from formwright.arch.layer import Parallel, Residual
 
     sorts: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (Mechanism, "attention kind"),

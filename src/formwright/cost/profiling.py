@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from formwright.arch import arch_id, notation
-from formwright.arch.architecture import Architecture
+from formwright.arch import Architecture, arch_id, notation
 from formwright.cost.design import chosen
 from formwright.cost.features import COLUMNS, features, size_of
 from formwright.cost.journal import Journal, Measured, open_journal, steadied
@@ -138,7 +137,7 @@ def profile_space(
     machine = target.fingerprint or fingerprint(target.runtime)
     head = {"space": _name(space), "target": asdict(target), "machine": machine}
     with open_journal(out.with_name(out.name + ".journal"), head) as journal:
-        every = [(name, arch) for _ in range(passes) for name, arch in _named(plan)]
+        every = [(arch_id(arch), arch) for arch in plan.archs()] * passes
         _measure(journal, every, lambda: (make_meter or _real_meter)(target), seconds, on_event)
         known = target.reference_ms or journal.reference_ms
         profile = learned(_name(space), target, plan, journal.found, known)
@@ -203,10 +202,6 @@ def _checked(
     for name, size, before in sizes:  # in proportion, by what the samples took
         found[name] = quality(size * float(np.median(past / before)), truth)
     return found
-
-
-def _named(plan: Plan) -> list[tuple[str, Architecture]]:
-    return [(arch_id(arch), arch) for arch in plan.archs()]
 
 
 def _measure(

@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from formwright.arch.architecture import Architecture
-from formwright.arch.layer import Layer, Stack
+from formwright.arch import Architecture, Layer, Site, Stack
 from formwright.arch.node import Node, recalled
-from formwright.arch.site import Site
 from formwright.cost.features import COLUMNS, Array, features, load_of, terms
 from formwright.cost.target import Target
 from formwright.errors import FormatError, SpecError

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
-from formwright.arch.architecture import Architecture, Encoder
+from formwright.arch import Architecture, Encoder, Layer, Parallel, Residual, Site, Stack
 from formwright.arch.graph.cell import Cell, PlacedBlock
-from formwright.arch.layer import Layer, Parallel, Residual, Stack
-from formwright.arch.site import Site
 from formwright.arch.writer import letter_of, notation, short
 from formwright.draw.words import embedding_words, head_words, norm_words, position_words, words
 

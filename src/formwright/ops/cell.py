@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, fx, nn
 
+from formwright.arch import Activation, Identity, Site
 from formwright.arch.graph.cell import Cell, PlacedBlock, PlacedBranch, Plan
-from formwright.arch.layer import Activation, Identity
-from formwright.arch.site import Site
 from formwright.ops.base import Builder, Context, Operator, operator
 
 

@@ -18,9 +18,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, fx, nn
 
-from formwright.arch.graph.formula import Formula
+from formwright.arch import Formula, Site
 from formwright.arch.graph.formula_plan import Instruction, Plan
-from formwright.arch.site import Site
 from formwright.errors import SpecError
 from formwright.ops.attention.base import Sight
 from formwright.ops.attention.softmax import visible

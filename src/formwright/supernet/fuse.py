@@ -16,8 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Softmax
+from formwright.arch import Attention, Softmax
 from formwright.ops.attention.attention import AttentionOp
 from formwright.ops.base import Builder, Context
 from formwright.ops.feedforward.feedforward import FeedForwardOp

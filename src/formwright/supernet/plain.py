@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from formwright.arch.architecture import Architecture
-from formwright.arch.layer import Layer, Parallel, Stack
+from formwright.arch import Architecture, Layer, Parallel, Stack
 from formwright.errors import SpecError
 from formwright.space.compile import compiled
 from formwright.supernet.gates import Gate, GateHolder, is_off, total

@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from formwright.arch import Architecture, parse
-from formwright.arch.frame import Frame
-from formwright.arch.style import Style
+from formwright.arch import Architecture, Frame, Style, parse
 from formwright.errors import InputError, Stopped
 from formwright.model import Model
 from formwright.ops.past import Past

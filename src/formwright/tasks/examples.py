@@ -370,13 +370,8 @@ def restored(
     meta = stored.meta
     frame = Frame(meta["vocab"], meta["length"], head)
     splits = {split: stored_split(stored, split, columns) for split in meta["splits"]}
-    about = About(
-        tokenizer=meta["tokenizer"],
-        split=words,
-        truncated=meta["truncated"],
-        examples=meta["examples"],
-        notes=meta["notes"],
-    )
+    told = {key: meta[key] for key in ("tokenizer", "truncated", "examples", "notes")}
+    about = About(split=words, **told)
     return kind(name, frame, metric, splits, about, meta.get("labels", ()))
 
 

@@ -5,7 +5,7 @@ What kind of task it is follows from the columns, and can be said: ``hf:glue/sst
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -100,8 +100,7 @@ class _Reader:
         return cached(f"hf-{kind}", {**settings, "target": self.target, "sets": prints}, build)
 
     def _with(self, tokenizer: str) -> HubOptions:
-        chosen = {f: getattr(self.options, f) for f in HubOptions.__dataclass_fields__}
-        return HubOptions(**{**chosen, "tokenizer": self.options.tokenizer or tokenizer})
+        return replace(self.options, tokenizer=self.options.tokenizer or tokenizer)
 
     def _plain(self) -> TextOptions:
         tokenizer = self.options.tokenizer or "words"

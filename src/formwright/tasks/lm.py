@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from formwright.arch.frame import Frame, LanguageModel, MaskedLM
-from formwright.arch.style import Style, style
+from formwright.arch import Frame, LanguageModel, MaskedLM, Style, style
 from formwright.errors import InputError
 from formwright.model import Model
 from formwright.ops.past import Past

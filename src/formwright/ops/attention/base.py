@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.site import Site
+from formwright.arch import Attention, Site
 from formwright.ops.base import Builder, Context
 
 

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.conv import Conv, DepthwiseConv, SeparableConv
-from formwright.arch.site import Site
+from formwright.arch import Conv, DepthwiseConv, SeparableConv, Site
 from formwright.ops.base import Builder, Context, Operator, operator
 from formwright.ops.conv.window import depthwise, neighbourhood
 

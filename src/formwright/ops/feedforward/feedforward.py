@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.layer import GLU, Activation, FeedForward, Linear
-from formwright.arch.site import Site
+from formwright.arch import GLU, Activation, FeedForward, Linear, Site
 from formwright.ops.base import Builder, Context, Operator, operator
 
 

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.layer import LayerNorm, PrimerNorm, RMSNorm
-from formwright.arch.site import Site
+from formwright.arch import LayerNorm, PrimerNorm, RMSNorm, Site
 from formwright.ops.base import Builder, Context, Operator, operator
 
 

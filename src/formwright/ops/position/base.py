@@ -11,9 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.node import Node
-from formwright.arch.site import Site
+from formwright.arch import Attention, Node, Site
 from formwright.ops.base import Context
 
 

@@ -13,9 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.position import RelativeXL
-from formwright.arch.site import Site
+from formwright.arch import Attention, RelativeXL, Site
 from formwright.ops.base import Context, operator
 from formwright.ops.position.absolute import sinusoids
 from formwright.ops.position.base import PositionOp, PositionPart

@@ -6,9 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.position import T5Buckets
-from formwright.arch.site import Site
+from formwright.arch import Attention, Site, T5Buckets
 from formwright.ops.base import Context, operator
 from formwright.ops.position.base import PositionOp, PositionPart, distances
 

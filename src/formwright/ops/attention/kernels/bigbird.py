@@ -15,9 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import BigBird
-from formwright.arch.site import Site
+from formwright.arch import Attention, BigBird, Site
 from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import (
     Part,

@@ -13,9 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Linformer
-from formwright.arch.site import Site
+from formwright.arch import Attention, Linformer, Site
 from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import refuse_causal, require_length
 from formwright.ops.base import Builder, Context, operator

@@ -11,9 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Longformer
-from formwright.arch.site import Site
+from formwright.arch import Attention, Longformer, Site
 from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import (
     Part,

@@ -19,9 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Performer
-from formwright.arch.site import Site
+from formwright.arch import Attention, Performer, Site
 from formwright.ops.attention.base import MechanismOp, Sight, drawn
 from formwright.ops.attention.kernels.linear import feature_attention, mapped_attention
 from formwright.ops.attention.kernels.shared import MASKED

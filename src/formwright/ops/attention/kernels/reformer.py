@@ -21,9 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Reformer
-from formwright.arch.site import Site
+from formwright.arch import Attention, Reformer, Site
 from formwright.ops.attention.base import MechanismOp, Sight, drawn
 from formwright.ops.attention.kernels.shared import (
     bias_from,

@@ -14,9 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Synthesizer
-from formwright.arch.site import Site
+from formwright.arch import Attention, Site, Synthesizer
 from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import attend, require_length
 from formwright.ops.base import Builder, Context, operator
