@@ -37,7 +37,7 @@ from formwright.arch.mechanism import (
     Synthesizer,
 )
 from formwright.model import Model, build
-from formwright.recipes.dartformer_spaces import TINY, Encoders, all_heads
+from formwright.space.dartformer import TINY, Encoders, all_heads
 from formwright.strategy.gradient import SearchConfig, SupernetSearch, UniformPolicy
 from formwright.supernet import Supernet
 from formwright.tasks import load_task

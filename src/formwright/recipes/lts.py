@@ -147,9 +147,19 @@ class Lts(Recipe):
         )  # fmt: skip
 
     def search(self, session: Session) -> None:
-        """Evolve on predictions, then measure the front."""
+        """Evolve on predictions as long as the budget lasts, then measure the front."""
         session.say(f"searching {self.candidates:,} candidates, then measuring the front")
-        session.run(self.estimator(session), seconds=self.budget)
+        first = session.kept("candidates", lambda: self.affordable(session))
+        session.run(self.estimator(session), options={"first": first})
+
+    def affordable(self, session: Session) -> int:
+        """How many candidates the budget is enough for."""
+        if self.budget is None:
+            return self.candidates
+        session.run(self.estimator(session), trials=self.candidates, seconds=self.budget)
+        found = max(1, len(session.study.trials))
+        session.say(f"the budget was enough for {found:,} candidates")
+        return found
 
     def measure_baseline(self, session: Session) -> None:
         """The baseline as the front was measured."""

@@ -157,4 +157,6 @@ def _meta(meta: dict[str, Any]) -> dict[str, Any]:
     if "rungs" in strategy["options"] and plan["estimator"] == "train":
         steps = {"steps": training["steps"], "train_seconds": training.get("seconds")}
         strategy = {**strategy, "options": {**steps, **strategy["options"]}}
-    return {**found, "recipe": "usual-search", "hyperparameters": hyper, "strategy": strategy}
+    free = {name: plan[name] for name in ("seconds", "trials", "workers")}
+    recipe = {"recipe": "usual-search", "hyperparameters": hyper, "free": free}
+    return {**found, **recipe, "strategy": strategy}
