@@ -427,7 +427,5 @@ def test_what_was_trained_is_what_was_counted(uninterrupted: Path) -> None:
 
 
 def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(
-        InputError, match="use one of best, layers, oneshot, prune"
-    ):
+    with pytest.raises(InputError, match="use one of best, layers, oneshot, prune"):
         dartformer.small("worst")
