@@ -32,7 +32,7 @@ _SEEDS = {"train": 2, "check": 1}
 _PRECISION = 0.02  # width of an interval at which to go on to the next model
 _PATIENCE = 5  # models that fail one after the other, before giving up
 
-OnEvent = Callable[[dict[str, Any]], None]
+OnMeasured = Callable[[dict[str, Any]], None]
 
 
 class Measures(Protocol):
@@ -45,7 +45,7 @@ class Measures(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Design:
     """Everything to measure.
 
     Attributes:
@@ -74,9 +74,9 @@ class Plan:
         yield from dict.fromkeys((*models, *members))
 
 
-def plan_for(
+def design_for(
     space: Space, target: Target, *, samples: int = 80, check: int = 20, table: bool = True
-) -> Plan:
+) -> Design:
     """What to measure: layers, members at random to check on, telling members to learn from."""
     if samples < 8 or check < 4:
         raise InputError(
@@ -91,7 +91,7 @@ def plan_for(
         )
     picked = chosen(features(pool, target), min(samples, len(pool)))
     pieces = tuple(pieces_of(space, target)) if table else ()
-    return Plan(pieces, tuple(held), tuple(pool[i] for i in picked))
+    return Design(pieces, tuple(held), tuple(pool[i] for i in picked))
 
 
 def with_reference(space: Space, target: Target) -> Target:
@@ -113,11 +113,11 @@ def profile_space(
     target: Target,
     out: str | Path,
     *,
-    plan: Plan | None = None,
+    plan: Design | None = None,
     make_meter: Callable[[Target], Measures] | None = None,
     seconds: float = 0.5,
     passes: int = 1,
-    on_event: OnEvent = lambda event: None,
+    on_event: OnMeasured = lambda event: None,
 ) -> Profile:
     """Measure what is planned and was not yet, learn from it, check it, and write it to ``out``.
 
@@ -133,7 +133,7 @@ def profile_space(
         on_event: Called with what happens, after each measurement among others. What it raises
             ends the work; what was measured is kept.
     """
-    out, plan = Path(out), plan or plan_for(space, target)
+    out, plan = Path(out), plan or design_for(space, target)
     machine = target.fingerprint or fingerprint(target.runtime)
     head = {"space": _name(space), "target": asdict(target), "machine": machine}
     with open_journal(out.with_name(out.name + ".journal"), head) as journal:
@@ -149,7 +149,7 @@ def profile_space(
 def learned(
     space: str,
     target: Target,
-    plan: Plan,
+    plan: Design,
     found: Mapping[str, tuple[Measured, ...]],
     reference_ms: float,
 ) -> Profile:
@@ -209,7 +209,7 @@ def _measure(
     every: list[tuple[str, Architecture]],
     make_meter: Callable[[], Measures],
     seconds: float,
-    on_event: OnEvent,
+    on_event: OnMeasured,
 ) -> None:
     """Measure each as often as it stands in the list, less what the journal has of it."""
     had = {name: len(found) for name, found in journal.found.items()}

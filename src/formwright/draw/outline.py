@@ -91,7 +91,7 @@ class Run:
     As one of the branches of a block: that many equal branches.
     """
 
-    parts: tuple["Part", ...]
+    parts: tuple["Piece", ...]
     times: int = 1
 
     def blocks(self) -> Iterator[Block]:
@@ -116,7 +116,7 @@ class Run:
         return self.times * sum(part.count() for part in self.parts)
 
 
-Part = Block | Run
+Piece = Block | Run
 
 
 class Fact(NamedTuple):
@@ -301,9 +301,9 @@ def _run(fold: Fold, blocks: list[Block]) -> Run:
     return Run(_placed(fold, iter(blocks)))
 
 
-def _placed(fold: Fold, blocks: Iterator[Block]) -> tuple[Part, ...]:
+def _placed(fold: Fold, blocks: Iterator[Block]) -> tuple[Piece, ...]:
     """The fold with the layers in it, taken in order."""
-    parts: list[Part] = []
+    parts: list[Piece] = []
     for item in fold:
         if item is None:
             parts.append(next(blocks))
@@ -314,7 +314,7 @@ def _placed(fold: Fold, blocks: Iterator[Block]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _alike(repeats: list[tuple[Part, ...]]) -> tuple[Part, ...]:
+def _alike(repeats: list[tuple[Piece, ...]]) -> tuple[Piece, ...]:
     """What all repeats share. Equal layers may stand at different widths: then the facts that
     differ are left unsaid."""
     first = repeats[0]
@@ -323,7 +323,7 @@ def _alike(repeats: list[tuple[Part, ...]]) -> tuple[Part, ...]:
     return tuple(_shared(list(parts)) for parts in zip(*repeats, strict=True))
 
 
-def _shared(parts: list[Part]) -> Part:
+def _shared(parts: list[Piece]) -> Piece:
     first = parts[0]
     if isinstance(first, Run):
         return Run(_alike([part.parts for part in parts if isinstance(part, Run)]), first.times)

@@ -8,7 +8,7 @@ decoder parameters stand for perplexity     estimate.proxy.counts
 latency and peak memory on the device       cost.meter, cost.memory
 evolution around the front, 30 x 80         strategy.blackbox.lts
 latency of every candidate measured         cost.profiling (predicted), then every member of the
-                                            final front measured: strategy.blackbox.confirmed
+                                            final front measured: strategy.blackbox.two_stage
 models picked against a baseline            picked() below
 their training, the rank correlation        train, prove() below
 
@@ -26,7 +26,7 @@ from formwright.arch import Architecture
 from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.style import style
 from formwright.cost import Target
-from formwright.cost.profiling import plan_for, profile_space, with_reference
+from formwright.cost.profiling import design_for, profile_space, with_reference
 from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
@@ -115,7 +115,7 @@ class Lts(Recipe):
         return with_reference(self.space, target)
 
     def make_strategy(self) -> tuple[str, Mapping[str, Any]]:
-        return "confirmed", {
+        return "two_stage", {
             "inner": "lts",
             "first": self.candidates,
             "start": self.start,
@@ -139,7 +139,7 @@ class Lts(Recipe):
         session.say(f"measuring {self.samples} members to fit the latency predictor")
         assert session.target is not None
         held = max(4, self.samples // 5)
-        plan = plan_for(self.space, session.target, samples=self.samples, check=held, table=False)
+        plan = design_for(self.space, session.target, samples=self.samples, check=held, table=False)
         path = session.folder / "profile.json"
         profile_space(
             self.space, session.target, path, plan=plan, seconds=self.seconds,

@@ -24,13 +24,13 @@ from formwright.tasks import metrics
 from formwright.tasks.base import (
     IGNORED,
     Batch,
-    Plan,
+    BatchSampler,
     Task,
     device_of,
     length_summary,
     missing_split,
 )
-from formwright.tasks.batching import BucketPlan, in_order
+from formwright.tasks.batching import BucketSampler, in_order
 from formwright.tasks.cache import Ragged, Stored
 from formwright.tasks.text import Tokenizer
 
@@ -132,10 +132,10 @@ class ExampleTask(Task):
 
     # --- batches ------------------------------------------------------------------------
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         data = self.split("train")
         budget = self.check_budget(batch_tokens)
-        return BucketPlan(data.lengths, budget, seed, partial(self.collate, data))
+        return BucketSampler(data.lengths, budget, seed, partial(self.collate, data))
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
         """Short examples first; ``rows`` of a batch says which they are."""

@@ -18,8 +18,8 @@ from formwright.errors import InputError
 from formwright.model import Model
 from formwright.ops.past import Past
 from formwright.tasks import metrics
-from formwright.tasks.base import IGNORED, Batch, Plan, Task, device_of, missing_split
-from formwright.tasks.batching import BucketPlan, ShuffledPlan, StreamPlan, draw
+from formwright.tasks.base import IGNORED, Batch, BatchSampler, Task, device_of, missing_split
+from formwright.tasks.batching import BucketSampler, ShuffledPlan, StreamSampler, draw
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.files import (
     Sources,
@@ -163,7 +163,7 @@ class StreamTask(Task):
 class LanguageTask(StreamTask):
     """The next symbol."""
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
         budget = self.check_budget(batch_tokens)
 
@@ -172,7 +172,7 @@ class LanguageTask(StreamTask):
             tokens, targets = torch.from_numpy(window[:, :-1]), torch.from_numpy(window[:, 1:])
             return Batch({"tokens": tokens}, targets, tokens.numel(), tokens.numel(), 0.0, fresh)
 
-        plan = StreamPlan if memory else ShuffledPlan
+        plan = StreamSampler if memory else ShuffledPlan
         return plan(len(stream), self.length, budget, seed, make)
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
@@ -218,14 +218,14 @@ class MaskedTask(StreamTask):
         self.length = min(self.length, *(len(stream) for stream in self.streams.values()))
         return Frame(self.tokenizer.vocab, self.length, MaskedLM())
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
         lengths = np.full((len(stream) // self.length, 1), self.length)
 
         def make(rows: np.ndarray, step: int) -> Batch:
             return self._hide(stream, rows, [draw(seed, 1, step)])
 
-        return BucketPlan(lengths, self.check_budget(batch_tokens), seed, make)
+        return BucketSampler(lengths, self.check_budget(batch_tokens), seed, make)
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
         stream = self.measured(split)

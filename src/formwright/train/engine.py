@@ -83,7 +83,7 @@ class Engine:
         self.model, self.task, self.config = model, task, config
         self.device, self.world, self.gating = device, world, gating
         numbers = {"batch_tokens": config.batch_tokens, "seed": config.seed}
-        self.plan = task.plan(**numbers, memory=config.memory)
+        self.plan = task.sampler(**numbers, memory=config.memory)
         self.past = Past(config.memory) if config.memory else None
         self.sharded = config.shard and world.size > 1
         if self.sharded and config.optimiser == "adafactor":

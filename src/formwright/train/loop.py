@@ -21,7 +21,7 @@ from formwright.train.distributed import World, agreed, gathered, mean
 from formwright.train.engine import Engine
 from formwright.train.run import RunFolder
 
-OnEvent = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[dict[str, Any]], None]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a program
 
@@ -43,7 +43,7 @@ class Loop:
         self,
         engine: Engine,
         folder: RunFolder | None,
-        on_event: OnEvent | None = None,
+        on_event: OnProgress | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
         self.engine, self.folder, self.stop = engine, folder, stop

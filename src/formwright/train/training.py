@@ -18,7 +18,7 @@ from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.distributed import join_world
 from formwright.train.engine import Engine, Loss
-from formwright.train.loop import Loop, OnEvent
+from formwright.train.loop import Loop, OnProgress
 from formwright.train.run import RunFolder
 
 
@@ -57,7 +57,7 @@ def train(
     *,
     out: str | Path | None = None,
     device: torch.device | str = "cpu",
-    on_event: OnEvent | None = None,
+    on_event: OnProgress | None = None,
     stop: Callable[[], bool] | None = None,
     loss: Loss | None = None,
 ) -> tuple[Model, Result]:

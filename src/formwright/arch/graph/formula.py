@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import ClassVar
 
-from formwright.arch.graph.formula_plan import Instruction, Plan, alive, plan, values_of
+from formwright.arch.graph.formula_plan import FormulaPlan, Instruction, alive, plan, values_of
 from formwright.arch.graph.formula_steps import OpWord, Step, contracts_tokens
 from formwright.arch.layer import Layer
 from formwright.arch.node import Open, Positive, node
@@ -46,7 +46,7 @@ class Formula(Layer):
         """The projected inputs that the result depends on; only these are built."""
         return sorted(at for at in alive(self.steps, self.paths) if at < self.paths)
 
-    def plan(self, *, piecewise: bool = False) -> Plan:
+    def plan(self, *, piecewise: bool = False) -> FormulaPlan:
         """The formula as straight-line code."""
         return plan(self.steps, self.paths, piecewise=piecewise)
 

@@ -25,7 +25,7 @@ from formwright.trace import Trace
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.engine import Loss
-from formwright.train.loop import Loop, OnEvent
+from formwright.train.loop import Loop, OnProgress
 from formwright.train.run import RunFolder
 
 _STABLE = "the choice no longer changes"
@@ -87,7 +87,7 @@ def search_supernet(  # noqa: PLR0913  # the parts of a search, and who watches 
     config: SearchConfig | None = None,
     *,
     out: str | Path | None = None,
-    on_event: OnEvent | None = None,
+    on_event: OnProgress | None = None,
     stop: Callable[[SupernetSearch], bool] | None = None,
     loss: Loss | None = None,
 ) -> SearchResult:
@@ -130,7 +130,7 @@ class _Loop(Loop):
         self,
         search: SupernetSearch,
         folder: RunFolder | None,
-        on_event: OnEvent | None,
+        on_event: OnProgress | None,
         stop: Callable[[SupernetSearch], bool] | None,
     ) -> None:
         asked = (lambda: False) if stop is None else (lambda: stop(search))
