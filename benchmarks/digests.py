@@ -5,7 +5,7 @@ A refactoring must leave them as they are: run this before and after, and compar
     python benchmarks/digests.py --out before.json
     python benchmarks/digests.py --compare before.json
 
-Clocks are replaced by FLOPs, so that latencies, and everything that follows from them, repeat.
+Clocks are replaced by counts, so that latencies, and everything that follows from them, repeat.
 """
 
 import argparse
@@ -18,11 +18,8 @@ from typing import Any
 
 import torch
 
-from formwright.arch.counting import count
-from formwright.cost import memory, meter
-from formwright.cost.memory import Memory, MemoryMeter
-from formwright.cost.meter import Latency, Meter
 from formwright.study import Study
+from formwright.testing.clock import counted_clock
 
 SEARCHES = {
     "usual": ["--cost", "flops", "--trials", "14", "--steps", "4", "--width", "32", "--set",
@@ -50,8 +47,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(SEARCHES))
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    count_in_place_of_clocks()
-    found = {name: digest(SEARCHES[name]) for name in asked.only}
+    with counted_clock():
+        found = {name: digest(SEARCHES[name]) for name in asked.only}
     if asked.out:
         asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     before = json.loads(asked.compare.read_text(encoding="utf-8")) if asked.compare else {}
@@ -105,27 +102,6 @@ def weights(folder: Path) -> list[str]:
 def short(value: Any) -> str:
     """The digest of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def count_in_place_of_clocks() -> None:
-    """Have time and memory follow from counts."""
-
-    def measure(self: Meter, arch: Any, **ignored: Any) -> Latency:
-        ours, theirs = (cost(a, self.target) for a in (arch, self.reference))
-        ratio = ours / theirs
-        return Latency(10 * ratio, ratio, 0.99 * ratio, 1.01 * ratio, 9)
-
-    def cost(arch: Any, target: Any) -> float:
-        layers = sum(1 for _ in arch.walk())
-        return count(arch, length=target.new_tokens, past=target.past).flops + 2e5 * layers
-
-    def peak(self: MemoryMeter, arch: Any) -> Memory:
-        size = 4 * count(arch).params
-        return Memory(peak_bytes=size, baseline_bytes=0)
-
-    meter._quiet_ms = lambda *ignored: 10.0
-    Meter.measure = measure  # type: ignore[method-assign]
-    memory.MemoryMeter.measure = peak  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

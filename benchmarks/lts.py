@@ -33,6 +33,7 @@ from formwright.cost import Target, save_target
 from formwright.cost.profile import Profile, load_profile
 from formwright.estimate import Proxies
 from formwright.recipes import lts
+from formwright.recipes.life import begin, conduct
 from formwright.space import Decisions, TreeSpace
 from formwright.space.lts import lts_space
 from formwright.statistics import spearman
@@ -95,8 +96,8 @@ def search(seeds: int, out: Path) -> dict[str, Any]:
     """The whole recipe once, then strategies side by side on its predictor."""
     began = time.perf_counter()
     recipe = lts.paper("gpt2")
-    study = recipe.begin(out / "paper", say=print)
-    recipe.conduct(study, say=print)
+    study = begin(recipe, out / "paper", say=print)
+    conduct(recipe, study, say=print)
     seconds = time.perf_counter() - began
     profile = load_profile(out / "paper" / "profile.json")
     found = {

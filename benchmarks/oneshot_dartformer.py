@@ -38,8 +38,10 @@ from formwright.arch.mechanism import (
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import dartformer
-from formwright.recipes.dartformer_spaces import Encoders, all_heads
+from formwright.recipes.life import SUPERNET, Session, begin
+from formwright.space.dartformer import Encoders, all_heads
 from formwright.statistics import spearman
+from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
 
@@ -111,8 +113,8 @@ def unpacked(data: Path, work: Path) -> Path:
 def one(made: dartformer.Dartformer, folder: Path) -> dict[str, Any]:
     """Scores, then accuracies, for one seed; each part is kept when it is done."""
     began = time.perf_counter()
-    stages = made.find(folder / "supernet", say=print)
-    assert stages is not None
+    made.find(Session(made, begin(made, folder), say=print))
+    stages = Trace(folder / SUPERNET).stages()
     searched = time.perf_counter() - began
     kinds, task = made.encoders.kinds, known_task(made.task)
     (scores,) = stages[0].scores.values()
@@ -128,7 +130,7 @@ def one(made: dartformer.Dartformer, folder: Path) -> dict[str, Any]:
         accuracy[name] = {"valid": result.scores["accuracy"], "test": tested["accuracy"]}
         print(f"  {name}: valid {accuracy[name]['valid']:.4f} test {accuracy[name]['test']:.4f}")
     tests = [accuracy[k]["test"] for k in kinds]
-    chosen = made.described(stages)
+    chosen = made.encoders.described("best", made.encoders.left("best", stages[-1].alive))
     return {
         "seed": made.seed,
         "supernet_accuracy": stages[0].accuracy,

@@ -24,7 +24,8 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import load_model
 from formwright.recipes.fft import Fft, small
-from formwright.recipes.fft_space import Cut
+from formwright.recipes.life import begin, conduct
+from formwright.space.components import Cut
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.train import TrainConfig
@@ -66,8 +67,8 @@ def tested(folder: Path, task: Any) -> dict[str, float]:
 def run(data: Path, seed: int, folder: Path) -> dict[str, Any]:
     """One seed: the whole recipe, then test scores and paired speed-ups."""
     made, began = recipe(data, seed), time.perf_counter()
-    study = made.begin(folder, say=print)
-    made.conduct(study, say=lambda text: print(text, flush=True))
+    study = begin(made, folder, say=print)
+    conduct(made, study, say=lambda text: print(text, flush=True))
     study = Study.open(folder)
     task, outcome = known_task(made.task), read_outcome(folder)
     assert outcome.baseline is not None
@@ -85,9 +86,9 @@ def run(data: Path, seed: int, folder: Path) -> dict[str, Any]:
             continue
         arch: Any = study.space.resolve(trial.decisions)
         own = study.trial_folder(trial.number)
-        ratio = compare(arch, made.baseline[1], target, seconds=4.0, precision=0.01)
+        ratio = compare(arch, made.make_baseline()[1], target, seconds=4.0, precision=0.01)
         row: dict[str, Any] = {
-            "what": trial.note,
+            "what": trial.made_by,
             "speedup": [1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low],
             "params": trial.values["params"],
             "new_valid": trial.values["accuracy"],
@@ -98,7 +99,10 @@ def run(data: Path, seed: int, folder: Path) -> dict[str, Any]:
             row["inherited_valid"] = trial.values["inherited_accuracy"]
             row["inherited_test"] = tested(own / "inherited", task)["accuracy"]
         rows.append(row)
-    profile = json.loads((folder / "supernet" / "profile.json").read_text())
+    profile = {
+        str(length): json.loads((folder / "phases" / f"profile-{length}.json").read_text())
+        for length in made.profiled
+    }
     return {
         "seed": seed,
         "headline": outcome.headline,

@@ -26,7 +26,7 @@ from formwright.arch import Architecture, parse
 from formwright.arch.style import style
 from formwright.cost import Meter, Target
 from formwright.recipes import par
-from formwright.recipes.headline import target_of
+from formwright.recipes.life import Session, begin, conduct, target_of
 from formwright.study import Study
 from formwright.study.job import Job
 from formwright.study.outcome import read_outcome
@@ -79,10 +79,10 @@ def recipe_for(text: Path, seed: int) -> par.Par:
 
 def one_seed(recipe: par.Par, folder: Path) -> dict[str, Any]:
     """Run the recipe, or go on with it, and read its study."""
-    study = recipe.begin(folder, say=print)
-    recipe.conduct(study, say=print)
+    study = begin(recipe, folder, say=print)
+    conduct(recipe, study, say=print)
     rows = [
-        _row(t.note, study.space.resolve(t.decisions), dict(t.values))
+        _row(t.note or "random", study.space.resolve(t.decisions), dict(t.values))
         for t in study.trials
         if t.done
     ]
@@ -108,12 +108,13 @@ def variant(recipe: par.Par, study: Study, name: str) -> tuple[str, Architecture
     """What another form of the search finds, trained as the others were."""
     folder, target = study.folder / name, target_of(study)
     made = replace(recipe, name=f"par-{name}-benchmark", target=target, **VARIANTS[name])
-    own = made.begin(folder)
-    decisions = par.search(made, own, say=print)
-    assert decisions is not None
+    own = begin(made, folder)
+    session = Session(made, own, say=print)
+    made.find(session)
+    decisions = session.recall("found")
     arch = own.space.resolve(decisions)
     job = Job(Trial(0, decisions), arch, folder / "found", None, recipe.seed)
-    values = made.judge(folder).estimator(target)(job)
+    values = made.estimator(folder)(job)
     own.close()
     return name, arch, dict(values)
 

@@ -16,15 +16,16 @@ from typing import Any
 
 import torch
 
-from formwright.cost import Target
+from formwright.arch import Architecture
+from formwright.cost import Meter, Target
+from formwright.cost.components import shares_of_time
 from formwright.cost.machine import cpu
 from formwright.cost.paired import ratio_of
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import build
 from formwright.recipes.fft import small
-from formwright.recipes.fft_profile import shares_of_time, timed
-from formwright.recipes.fft_space import Cut, prices
+from formwright.space.components import Cut, prices
 from formwright.strategy.gradient import SupernetSearch
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
@@ -56,9 +57,10 @@ def searching(
     task = known_task(TASK)
     supernet = Supernet(cut.components(task.frame), dropout=config.dropout)
     (method,) = small(f"mini-{kind}").methods
-    policy = method.policy(supernet, costs, PRICE)
+    means = [name for name in supernet.slots if name.startswith("mean")]
+    policy = method.policy(supernet, costs, PRICE, means)
     search = SupernetSearch(supernet, policy, task, config, method.choices)
-    plan = task.plan(batch_tokens=config.batch_tokens, seed=config.seed)
+    plan = task.sampler(batch_tokens=config.batch_tokens, seed=config.seed)
 
     def step(number: int) -> None:
         batch = plan.batch(number)
@@ -83,7 +85,11 @@ def main() -> None:
     config = TrainConfig(
         steps=BLOCK * args.blocks, batch_tokens=2048, dropout=args.dropout, warmup=10
     )
-    measure = timed(Target(batch=16, length=32), 32, 1.0)
+    meter = Meter(Target(batch=16, length=32))
+
+    def measure(arch: Architecture) -> float:
+        return meter.measure(arch, seconds=1.0, precision=0.01).ratio
+
     costs = prices(cut, shares_of_time(cut, known_task(TASK).frame, measure))
     runs = {"plain": plain(cut, config)}
     runs |= {kind: searching(kind, cut, config, costs) for kind in ("sdo", "do")}

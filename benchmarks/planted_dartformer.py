@@ -24,7 +24,9 @@ from formwright.arch.mechanism import Linformer, Sparse
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import dartformer
-from formwright.recipes.dartformer_spaces import TINY, Encoders, all_heads
+from formwright.recipes.life import SUPERNET, Session, begin
+from formwright.space.dartformer import TINY, Encoders, all_heads
+from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
 
@@ -66,14 +68,14 @@ def searched(task: str, seed: int) -> dict[str, Any]:
     """One run of algorithm 1."""
     made, began = recipe(task, seed), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        stages = made.find(Path(folder))
-    assert stages is not None
+        made.find(Session(made, begin(made, Path(folder))))
+        stages = Trace(Path(folder) / SUPERNET).stages()
     (scores,) = stages[0].scores.values()
     (errors,) = stages[0].errors.values()
     kinds = made.encoders.kinds
     return {
         "seed": seed,
-        "chosen": made.described(stages),
+        "chosen": made.encoders.described("best", made.encoders.left("best", stages[-1].alive)),
         "accuracy": stages[0].accuracy,
         "scores": {kinds[o]: round(v, 5) for o, v in scores.items()},
         "errors": {kinds[o]: round(v, 5) for o, v in errors.items()},

@@ -26,15 +26,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from formwright.arch import Architecture
+from formwright.arch.counting import count
 from formwright.arch.frame import Frame, Tag
+from formwright.cost.components import shares_of_time
 from formwright.files import write_atomically
 from formwright.recipes.fft import small
-from formwright.recipes.fft_profile import counted, shares_of_time
-from formwright.recipes.fft_search import Method
-from formwright.recipes.fft_space import Cut, prices
-from formwright.recipes.fft_weights import weights_of_part
+from formwright.recipes.priced import Method
+from formwright.space.components import Cut, prices
 from formwright.strategy.gradient import search_supernet
 from formwright.supernet import Gates, Supernet
+from formwright.supernet.parts import weights_of_part
 from formwright.tasks.cache import Ragged
 from formwright.tasks.examples import About, Split
 from formwright.tasks.tag import Tagging
@@ -73,11 +75,10 @@ def planted(seed: int) -> tuple[Supernet, list[str], Tagging]:
     for name in dead:
         for weight in weights_of_part(supernet, name):
             torch.nn.init.zeros_(weight.requires_grad_(False))
-    method = method_of("do")
-    gates = method.policy(supernet, {}, 0.0).best_gates()  # every gate as in the whole network
+    gates = whole(supernet)
     splits = {}
-    for split, count in (("train", 4000), ("valid", 500), ("test", 500)):
-        tokens = torch.randint(1, SYMBOLS + 1, (count, LENGTH), generator=chance)
+    for split, number in (("train", 4000), ("valid", 500), ("test", 500)):
+        tokens = torch.randint(1, SYMBOLS + 1, (number, LENGTH), generator=chance)
         with torch.no_grad(), supernet.eval().gated(gates):
             tags = supernet(tokens).argmax(dim=-1)
         splits[split] = Split({"tokens": rows(tokens)}, rows(tags + 1))
@@ -98,15 +99,30 @@ def method_of(kind: str) -> Method:
     return method
 
 
+def means(supernet: Supernet) -> list[str]:
+    """The numbers that are 1 in the whole network."""
+    return [name for name in supernet.slots if name.startswith("mean")]
+
+
+def whole(supernet: Supernet) -> Gates:
+    """Every gate as in the whole network."""
+    return method_of("do").policy(supernet, {}, 0.0, means(supernet)).best_gates()
+
+
+def flops(arch: Architecture) -> float:
+    """A machine that takes as long as it computes."""
+    return float(count(arch, length=LENGTH).flops)
+
+
 def least_worth(
     supernet: Supernet, dead: list[str], task: Tagging, paid: dict[str, float]
 ) -> float:
     """What leaving out a live component costs over its price, of the least useful one."""
-    whole = method_of("do").policy(supernet, {}, 0.0).best_gates()
+    gates = whole(supernet)
 
     def loss(name: str) -> float:
-        rows = {key: (1.0, 0.0) if key == name else row for key, row in whole.weights.items()}
-        with supernet.gated(Gates(rows, slices=whole.slices)):
+        rows = {key: (1.0, 0.0) if key == name else row for key, row in gates.weights.items()}
+        with supernet.gated(Gates(rows, slices=gates.slices)):
             return task.score(supernet, "valid", batch_tokens=4096)["loss"]
 
     base = loss("")
@@ -118,9 +134,9 @@ def dropped(kind: str, seed: int) -> dict[str, Any]:
     began = time.perf_counter()
     supernet, dead, task = planted(seed)
     method = method_of(kind)
-    costs = prices(CUT, shares_of_time(CUT, FRAME, counted(LENGTH)))
+    costs = prices(CUT, shares_of_time(CUT, FRAME, flops))
     worth = least_worth(supernet, dead, task, {n: PRICES[kind] * costs[n][1] for n in PARTS})
-    policy = method.policy(supernet, costs, PRICES[kind])
+    policy = method.policy(supernet, costs, PRICES[kind], means(supernet))
     config = TRAINING.replace(seed=seed, steps=STEPS[kind])
     search_supernet(supernet, policy, task, config, method.choices)
     gates = policy.best_gates()

@@ -29,6 +29,7 @@ from formwright.arch.style import Style, style
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import par
+from formwright.recipes.life import Session, begin
 from formwright.strategy.gradient import SearchConfig
 from formwright.train import TrainConfig, train
 
@@ -82,11 +83,10 @@ def planted(steps: int, seed: int) -> par.Par:
 def order_found(recipe: par.Par) -> str:
     """The order that the supernet comes to like best, a letter for each slot."""
     with tempfile.TemporaryDirectory() as folder:
-        study = recipe.begin(Path(folder))
-        found = par.search(recipe, study)
+        study = begin(recipe, Path(folder))
+        found = recipe.searched(Session(recipe, study))
         study.close()
-    assert found is not None
-    return "".join(par.LETTERS[int(found[f"layer{i}"])] for i in range(recipe.slots))  # type: ignore[arg-type]
+    return "".join(par.LETTERS[found[f"layer{i}"]] for i in range(recipe.slots))
 
 
 def wins(order: str) -> bool:

@@ -1,7 +1,6 @@
 """What several tests share."""
 
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -47,16 +46,6 @@ def given_architecture(
         return run
 
     return decorate
-
-
-def says_the_same_at_once(recipe: Any, folder: Path) -> bool:
-    """Whether a recipe that has ended only reads what it wrote, and does nothing anew."""
-    files = [path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors")]
-    before = {path: path.stat().st_mtime_ns for path in files}
-    said: list[str] = []
-    ending = recipe.conduct(recipe.begin(folder), say=said.append)
-    after = {path: path.stat().st_mtime_ns for path in files}
-    return ending == "exhausted" and not said and before == after
 
 
 def inputs_for(model: Model, batch: int = 2, length: int | None = None) -> dict[str, Any]:

@@ -62,8 +62,10 @@ def search(
         out: Folder of the study.
         on_event: Told of every trial.
         options: Whatever else a ``UsualSearch`` takes: ``max_latency``, ``strategy``, ``seed``, ...
+            A ``target`` may be given as it is typed: ``onnx,threads=2``.
     """
     folder, own = Path(out), space if isinstance(space, Space) else None
+    target = options.pop("target", None)
     _check(objectives, budget)
     made = UsualSearch(
         task=task,
@@ -76,6 +78,7 @@ def search(
         trials=trials,
         **options,
     )
+    made = made.on_target(target) if target else made
     study = begin(made, folder)
     conduct(made, study, on_event=on_event)
     study.close()

@@ -1,53 +1,36 @@
-"""DARTFormer: scores by masking against plain formulas, the three algorithms, and being killed."""
+"""DARTFormer: its supernets and spaces, its numbers, and whole runs."""
 
-import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tests.cli_helpers import InProcess
-from tests.helpers import inputs_for, says_the_same_at_once
+from tests.helpers import inputs_for
 
 from formwright.arch import Attention, Classify, Encoder, Match
 from formwright.arch.counting import count as counts_of
 from formwright.arch.mechanism import Linformer, Performer
 from formwright.arch.site import Site
-from formwright.errors import InputError
-from formwright.estimate.training import Training, known_task
+from formwright.errors import InputError, Stopped
+from formwright.estimate.training import known_task
 from formwright.model import build, load_model
 from formwright.ops.base import Builder, Context
-from formwright.recipes import dartformer
-from formwright.recipes.blocks import (
-    Alive,
-    Mask,
-    Rule,
-    ScheduledPolicy,
-    Stage,
-    SupernetTrainer,
-    read_stages,
-    run_stages,
-)
-from formwright.recipes.catalogue import recipe
-from formwright.recipes.dartformer_spaces import TINY, Encoders, all_heads
-from formwright.recipes.masking import difference, rightness
-from formwright.strategy.gradient import SupernetSearch, UniformPolicy
+from formwright.recipes import dartformer, oneshot
+from formwright.recipes.life import SUPERNET, Session, begin, conduct
+from formwright.recipes.recipe import recipe
+from formwright.space.dartformer import TINY, Encoders, all_heads
+from formwright.strategy.gradient import UniformPolicy
+from formwright.strategy.gradient.pruning import SupernetTrainer
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Gates, Supernet
-from formwright.tasks import load_task
+from formwright.trace import Stage, Trace
 from formwright.train import TrainConfig
 from formwright.train.checkpoint import read_latest
+from formwright.trial import CONTROL, FOUND
 from formwright.zoo import get
 from formwright.zoo.dartformer import MIXES, NORM
 
@@ -135,29 +118,6 @@ def test_masking_with_renormalisation_is_building_without_the_block(gone: int) -
     assert torch.equal(run(fewer, inputs), masked)
 
 
-def test_a_block_that_puts_nothing_out_is_worth_exactly_nothing_without_renormalisation(
-    tmp_path: Path,
-) -> None:
-    encoders = tiny()
-    supernet = Supernet(encoders.block_space())
-    mix: Any = supernet.stacks["layers"].layers[0].inner
-    local = encoders.kinds.index("local")
-    with torch.no_grad():
-        mix.branches[local].out.weight.zero_()
-    config = TrainConfig(steps=2, batch_tokens=256)
-    trainer = SupernetTrainer(
-        supernet, known_task(SMALL_TASK), config, after=1, looks=1, folder=tmp_path,
-        renormalise=False,
-    )  # fmt: skip
-    alive = {"blocks": tuple(range(9))}
-    answers = trainer.answers(alive, [None, ("blocks", local)])
-    assert answers is not None
-    whole, without = answers
-    assert len(whole) == 40
-    found = difference(whole, without)
-    assert (found.mean, found.gained, found.lost) == (0.0, 0, 0)
-
-
 def test_nine_blocks_of_the_paper_have_the_parameters_of_the_arena() -> None:
     # 4 E^2 each, but Linformer 16 n more, Longformer 7 E^2, Reformer 2 E^2, Synthesizer 64 H n more
     supernets = {"listops": 10_755_856, "text": 9_703_568, "matching": 1_694_208}
@@ -208,66 +168,6 @@ def test_remembered_answers_are_those_of_every_block_run_anew(space: str) -> Non
         assert runs[0] == 1
 
 
-# --- scores -------------------------------------------------------------------------------
-
-
-def test_a_score_is_the_accuracy_that_is_lost_and_its_error_that_of_paired_answers() -> None:
-    rng = np.random.default_rng(0)
-    whole = (rng.random(500) < 0.6).astype(float)
-    flips = rng.random(500) < 0.1
-    masked = np.where(flips, 1 - whole, whole)
-    found = difference(whole, masked)
-    lost = int(((whole == 1) & (masked == 0)).sum())  # right before, wrong without the block
-    won = int(((whole == 0) & (masked == 1)).sum())
-    assert found.mean == pytest.approx(whole.mean() - masked.mean())
-    assert (found.gained, found.lost) == (lost, won)
-    mcnemar = math.sqrt(lost + won - (lost - won) ** 2 / 500) / 500
-    assert found.error == pytest.approx(mcnemar, rel=0.02)
-    unpaired = math.sqrt(2 * 0.6 * 0.4 / 500)
-    assert found.error < unpaired / 2
-
-
-def test_the_error_bar_holds_what_it_promises() -> None:
-    rng, outside = np.random.default_rng(1), 0
-    for _ in range(400):  # masking that breaks 6 % of the answers and mends 4 %
-        kind = rng.random(300)
-        d = difference((kind < 0.06).astype(float), ((kind > 0.06) & (kind < 0.10)).astype(float))
-        outside += abs(d.mean - 0.02) > 2 * d.error
-    assert 0.01 < outside / 400 < 0.09  # 4.6 % for a normal distribution
-
-
-def test_a_handful_of_examples_is_never_certain() -> None:
-    whole = np.zeros(1000)
-    for count, certain in ((1, False), (4, False), (6, True)):
-        better = whole.copy()
-        better[:count] = 1
-        assert difference(better, whole).certain is certain
-    assert not difference(whole, whole).certain
-
-
-def test_tags_are_right_by_the_share_of_their_text() -> None:
-    task = load_task("planted-tag?train=50&valid=9")
-    batch = next(task.batches("valid", batch_tokens=10_000))
-
-    class Told:  # answers with the targets, but for the first half of the second text
-        training = False
-
-        def __call__(self, **inputs: Any) -> torch.Tensor:
-            wanted = batch.targets.clone()
-            wanted[1, :16] = (wanted[1, :16] + 1) % 4
-            return torch.nn.functional.one_hot(wanted, 4).float()
-
-    found = rightness(task, Told(), batch)  # type: ignore[arg-type]
-    assert found.tolist() == [1.0, 0.5, *[1.0] * 7]
-
-
-def test_a_task_without_right_and_wrong_is_refused() -> None:
-    task = load_task("stdlib?length=16")
-    batch = next(task.batches("valid", batch_tokens=64))
-    with pytest.raises(InputError, match="right and wrong answers"):
-        rightness(task, build(task.architecture("sf", 16)), batch)
-
-
 def test_such_a_task_is_refused_before_anything_is_made(
     tmp_path: Path, in_process: InProcess
 ) -> None:
@@ -278,140 +178,6 @@ def test_such_a_task_is_refused_before_anything_is_made(
     assert "right and wrong answers" in done.stderr
     assert "training" not in done.stdout
     assert list(tmp_path.iterdir()) == []
-
-
-# --- the algorithms, with a trainer that knows the truth ----------------------------------
-
-
-class Oracle:
-    """Answers as if every live block gave away some examples: no training at all."""
-
-    def __init__(self, worth: Mapping[str, Sequence[int]], examples: int = 2000) -> None:
-        self.worth, self.examples, self.passes = worth, examples, 0
-        self.advanced: list[int] = []
-
-    def step(self, stage: int) -> int:
-        return 10 * stage
-
-    def advance(self, stages: Sequence[Stage]) -> bool:
-        self.advanced.append(len(stages))
-        return True
-
-    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[np.ndarray]:
-        self.passes += len(masks)
-        found = []
-        for mask in masks:
-            blocks = ((name, option) for name, options in alive.items() for option in options)
-            right = sum(
-                self.worth[name][option] for name, option in blocks if (name, option) != mask
-            )
-            found.append((np.arange(self.examples) < right).astype(float))
-        return found
-
-
-def names(worth: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
-    return {name: [f"b{i}" for i in range(len(row))] for name, row in worth.items()}
-
-
-def shuffled(count: int, seed: int = 0) -> list[int]:
-    return Random(seed).sample(range(count), count)
-
-
-@pytest.mark.parametrize(("heads", "passes"), [(8, 2656), (4, 688)])
-def test_pruning_ends_with_one_block_per_head_after_eight_removals_each(
-    heads: int, passes: int, tmp_path: Path
-) -> None:
-    worth = {"heads": shuffled(9 * heads)}
-    oracle = Oracle(worth, 4000)
-    stages = run_stages(Rule(heads), names(worth), oracle, tmp_path)
-    assert stages is not None
-    assert len(stages) == 8 * heads + 1
-    best = sorted(range(9 * heads), key=lambda i: -worth["heads"][i])[:heads]
-    assert stages[-1].alive == {"heads": tuple(sorted(best))}
-    assert oracle.passes == passes
-    order = [stage.dropped for stage in stages[:-1]]
-    worst = sorted(range(9 * heads), key=lambda i: worth["heads"][i])
-    assert order == [("heads", (i,)) for i in worst[: 8 * heads]]
-
-
-def test_layers_are_swept_first_to_last_until_one_block_is_left_in_each(tmp_path: Path) -> None:
-    worth = {f"layer{i}": shuffled(9, i) for i in range(6)}
-    oracle = Oracle(worth)
-    stages = run_stages(Rule(1), names(worth), oracle, tmp_path)
-    assert stages is not None
-    assert len(stages) == 48 + 1
-    assert oracle.passes == 312
-    visits = [stage.dropped[0] for stage in stages[:-1] if stage.dropped is not None]
-    assert visits == [f"layer{i}" for i in range(6)] * 8
-    best = {name: (row.index(8),) for name, row in worth.items()}
-    assert stages[-1].alive == best
-
-
-@pytest.mark.parametrize(("keep", "kept"), [(1, (4,)), (4, (1, 3, 4, 7))])
-def test_one_look_keeps_the_best(keep: int, kept: tuple[int, ...], tmp_path: Path) -> None:
-    worth = {"blocks": (0, 50, 3, 40, 90, 2, 1, 60, 5)}
-    oracle = Oracle(worth)
-    stages = run_stages(Rule(keep, at_once=True), names(worth), oracle, tmp_path)
-    assert stages is not None
-    assert oracle.passes == 10
-    assert oracle.advanced == [0]
-    assert stages[-1].alive == {"blocks": kept}
-    assert stages[0].scores["blocks"][4] == pytest.approx(90 / 2000)
-
-
-def test_the_warning_comes_when_the_best_are_within_noise_and_only_then(tmp_path: Path) -> None:
-    said: list[str] = []
-    for place, (worth, certain) in enumerate([((300, 10, 5), True), ((13, 10, 5), False)]):
-        row = {"blocks": worth}
-        stages = run_stages(
-            Rule(1, at_once=True), names(row), Oracle(row), tmp_path / str(place), say=said.append
-        )
-        assert stages is not None
-        assert stages[0].certain is certain
-        assert ("within noise" in stages[0].words) is not certain
-    assert "Warning: b0 leads b1 by 0.15" in said[2]
-
-
-def test_equal_scores_do_not_favour_the_first_block(tmp_path: Path) -> None:
-    row = {"blocks": (0,) * 9}
-    chosen = set()
-    for seed in range(20):
-        ends = [
-            run_stages(
-                Rule(1, at_once=True), names(row), Oracle(row), tmp_path / f"{seed}{n}", seed=seed
-            )
-            for n in "ab"
-        ]
-        assert ends[0] == ends[1]
-        assert ends[0] is not None
-        chosen.add(ends[0][-1].alive["blocks"])
-    assert len(chosen) > 4
-
-
-def test_a_record_cut_off_anywhere_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    worth = {"heads": shuffled(18)}
-    whole = run_stages(Rule(2), names(worth), Oracle(worth), tmp_path / "whole")
-    lines = (tmp_path / "whole" / "stages.jsonl").read_text().splitlines(keepends=True)
-    for cut in (0, 1, 7, len(lines) - 1, len(lines)):
-        folder = tmp_path / str(cut)
-        folder.mkdir()
-        (folder / "stages.jsonl").write_text("".join(lines[:cut]))
-        oracle = Oracle(worth)
-        assert run_stages(Rule(2), names(worth), oracle, folder) == whole
-        assert (folder / "stages.jsonl").read_text() == "".join(lines)
-        assert oracle.advanced == list(range(cut, 16))
-
-
-def test_blocks_end_at_their_step_and_not_before() -> None:
-    supernet = Supernet(tiny().block_space())
-    stages = [
-        Stage(0, {}, {}, "", step=5, dropped=("blocks", (2,))),
-        Stage(1, {}, {}, "", step=8, dropped=("blocks", (0,))),
-    ]
-    policy = ScheduledPolicy(supernet, stages)
-    for step, gone in ((9, {0, 2}), (4, set()), (5, {2}), (7, {2}), (8, {0, 2})):
-        row = policy.gates(step, torch.Generator()).row("blocks")
-        assert {i for i, gate in enumerate(row) if gate == 0} == gone
 
 
 # --- whole runs ---------------------------------------------------------------------------
@@ -426,18 +192,18 @@ def test_the_smoke_preset_runs_the_whole_path(
     assert done.returncode == 0, done.stderr
     assert "within noise" in done.stdout  # six steps of training tell nothing
     made = dartformer.smoke(variant)
-    study, lines = Study.open(Path(out)), _lines(Path(out))
-    assert [line["stage"] for line in lines] == list(range(len(lines)))
-    assert all({"stage", "alive", "scores", "words"} <= set(line) for line in lines)
-    for line in lines[:-1]:
-        for name, scores in line["scores"].items():
-            assert sorted(map(int, scores)) == line["alive"][name]
+    study, stages = Study.open(Path(out)), Trace(Path(out) / SUPERNET).stages()
+    assert [stage.stage for stage in stages] == list(range(len(stages)))
+    for stage in stages[:-1]:
+        assert stage.words
+        for name, scores in stage.scores.items():
+            assert tuple(sorted(scores)) == stage.alive[name]
     trials = study.trials
     assert all(trial.done for trial in trials)
     assert len(trials) in (made.expected, made.expected - 1)  # a mix may be one of the nine
-    notes = [trial.note for trial in trials]
-    assert notes[0].startswith("found: ")
-    assert notes.count("random") == made.random
+    assert trials[0].note.startswith("found: ")
+    assert [t.number for t in trials if t.origin == FOUND] == [0]
+    assert sum(t.origin == CONTROL for t in trials) == made.random
     kinds = len(made.encoders.kinds)
     homogeneous = [made.encoders.homogeneous(k, mixed=made.mixes) for k in made.encoders.kinds]
     assert sum(dict(t.decisions) in homogeneous for t in trials[: kinds + 1]) == kinds
@@ -445,11 +211,6 @@ def test_the_smoke_preset_runs_the_whole_path(
     again = in_process("resume", out, "--json")
     assert again.returncode == 0, again.stderr
     assert _archive(Path(out)) == [(t.number, t.arch, t.values["accuracy"]) for t in trials]
-
-
-def _lines(folder: Path) -> list[dict[str, Any]]:
-    text = (folder / "supernet" / "stages.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def _archive(folder: Path) -> list[Any]:
@@ -464,24 +225,17 @@ class Killed(BaseException):
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     made = dartformer.smoke("layers")
-    made.conduct(made.begin(folder))
+    conduct(made, begin(made, folder))
     return folder
 
 
-def test_a_recipe_that_has_ended_says_the_same_at_once(uninterrupted: Path) -> None:
-    assert says_the_same_at_once(dartformer.smoke("layers"), uninterrupted)
-
-
 @pytest.mark.parametrize(
-    ("what", "calls"), [("step", 3), ("answers", 2), ("advance", 3), ("trial", 2)]
+    ("method", "calls"), [("answers", 2), ("advance", 3)], ids=["scored", "between two stages"]
 )
-def test_a_search_killed_at_any_point_ends_the_same(
-    what: str, calls: int, uninterrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_search_killed_while_blocks_are_scored_ends_the_same(
+    method: str, calls: int, uninterrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owners = {"step": SupernetSearch, "trial": Training}
-    owner: Any = owners.get(what, SupernetTrainer)
-    method = "__call__" if what == "trial" else what
-    plain, count = getattr(owner, method), 0
+    plain, count = getattr(SupernetTrainer, method), 0
 
     def counted(self: Any, *args: Any) -> Any:
         nonlocal count
@@ -492,56 +246,21 @@ def test_a_search_killed_at_any_point_ends_the_same(
 
     made = dartformer.smoke("layers")
     with monkeypatch.context() as patch:
-        patch.setattr(owner, method, counted)
+        patch.setattr(SupernetTrainer, method, counted)
         with pytest.raises(Killed):
-            made.conduct(made.begin(tmp_path))
-    made.conduct(made.begin(tmp_path))
-    assert _lines(tmp_path) == _lines(uninterrupted)
+            conduct(made, begin(made, tmp_path))
+    conduct(made, begin(made, tmp_path))
+    assert Trace(tmp_path / SUPERNET).stages() == Trace(uninterrupted / SUPERNET).stages()
     assert _archive(tmp_path) == _archive(uninterrupted)
     assert read_outcome(tmp_path).headline == read_outcome(uninterrupted).headline
 
 
-def test_a_search_that_is_told_to_stop_stops_at_once_and_goes_on(
-    uninterrupted: Path, tmp_path: Path
-) -> None:
-    made = dartformer.smoke("layers")
-    asked = 0
-
-    def stop() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > limit
-
-    endings = []
-    for limit in (4, 9, 20, 10**9):  # in training, in scoring, in the second stage
-        asked = 0
-        endings.append(made.conduct(made.begin(tmp_path), stop=stop))
-        assert limit == 10**9 or asked == limit + 1, "asked once more after saying yes"
-    assert endings == ["stopped"] * 3 + ["exhausted"]
-    assert _lines(tmp_path) == _lines(uninterrupted)
-    assert _archive(tmp_path) == _archive(uninterrupted)
-
-
-def test_a_killed_process_loses_nothing(uninterrupted: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    words = [sys.executable, "-m", "formwright.cli.main", "search", "dartformer-layers"]
-    process = subprocess.Popen(
-        [*words, "--preset", "smoke", "--out", str(out)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if len(read_stages(out / "supernet")) >= 2:
-            break
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    made = dartformer.smoke("layers")
-    made.conduct(made.begin(out))
-    assert _lines(out) == _lines(uninterrupted)
-    assert _archive(out) == _archive(uninterrupted)
+def found(made: dartformer.Dartformer, folder: Path) -> list[Stage]:
+    """What its supernet comes to, with nothing trained to judge it."""
+    study = begin(made, folder)
+    made.find(Session(made, study))
+    study.close()
+    return Trace(folder / SUPERNET).stages()
 
 
 def test_a_task_that_one_mechanism_can_solve_is_won_by_it(tmp_path: Path) -> None:
@@ -556,11 +275,11 @@ def test_a_task_that_one_mechanism_can_solve_is_won_by_it(tmp_path: Path) -> Non
     )
     search = TrainConfig(steps=80, batch_tokens=512, lr=8e-3, warmup=10)
     made = replace(dartformer.small("best"), encoders=encoders, task=task, search=search)
-    stages = made.find(tmp_path)
-    assert stages is not None
-    assert made.described(stages) == "synthesizer"
+    stages = found(made, tmp_path)
+    left = encoders.left("best", stages[-1].alive)
+    assert encoders.described("best", left) == "synthesizer"
     assert stages[0].certain
-    assert made.found(stages) == {"layer0": encoders.kinds.index("synthesizer")}
+    assert left == {"layer0": encoders.kinds.index("synthesizer")}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -634,15 +353,17 @@ def test_other_presets_keep_their_mechanisms_on_another_task() -> None:
 
 
 @pytest.mark.parametrize("variant", ["prune", "oneshot"])
-def test_random_mixes_are_as_many_as_there_are(variant: str) -> None:
+def test_random_mixes_are_as_many_as_there_are(variant: str, tmp_path: Path) -> None:
     made = dartformer.smoke(variant)
     blocks = tuple(pair for pair in made.encoders.blocks if pair[0] in ("linear", "local"))
     encoders = replace(made.encoders, blocks=tuple((n, b.replace(heads=2)) for n, b in blocks))
     made = replace(made, encoders=encoders, random=50)
     # linear twice; of the three mixes of two heads it and "all local" are known
     alive = {"heads": (0, 1)} if variant == "prune" else {"blocks": (0,)}
-    rows = made.candidates([Stage(0, alive, {}, "")])
-    assert [d for note, d in rows if note == "random"] == [{"linear": 1, "local": 1}]
+    session = Session(made, begin(made, tmp_path))
+    Trace(tmp_path / SUPERNET).add_stage(Stage(0, alive, {}, ""))
+    rows = made.candidates(session)
+    assert [row.decisions for row in rows if row.origin == CONTROL] == [{"linear": 1, "local": 1}]
 
 
 @pytest.mark.parametrize("variant", ["best", "prune", "layers"])
@@ -657,8 +378,8 @@ def test_blocks_computed_again_lead_to_the_same_numbers(variant: str, tmp_path: 
     for checkpoint in (False, True):
         folder = tmp_path / str(checkpoint)
         made = replace(plain, encoders=encoders, search=search, checkpoint=checkpoint)
-        stages = made.find(folder)
-        saved, _ = read_latest(folder)
+        stages = found(made, folder)
+        saved, _ = read_latest(folder / SUPERNET)
         assert saved is not None
         ends.append((stages, saved.tensors["model"]))
     assert ends[0][0] == ends[1][0]
@@ -676,10 +397,12 @@ def test_a_recipe_tells_its_supernet_to_compute_blocks_again(
             super().__init__(*args, **options)
             told.append(self.holder.checkpoint)
 
-    monkeypatch.setattr(dartformer, "Supernet", Noted)
+    monkeypatch.setattr(oneshot, "Supernet", Noted)
     for checkpoint in (False, True):
         made = replace(dartformer.smoke(), checkpoint=checkpoint)
-        made.find(tmp_path / str(checkpoint), stop=lambda: True)
+        study = begin(made, tmp_path / str(checkpoint))
+        with pytest.raises(Stopped):
+            made.find(Session(made, study, stop=lambda: True))
     assert told == [False, True]
 
 
@@ -689,7 +412,7 @@ def test_the_head_of_every_preset_has_the_hidden_layer_of_the_arena(preset: str)
     head = made.encoders.frame.head
     assert head == Classify(10, "cls", (made.encoders.inner,))
     if preset == "paper":  # the arena reports 19.9 million
-        assert counts_of(made.baseline[1]).params == 19_983_370
+        assert counts_of(made.make_baseline()[1]).params == 19_983_370
 
 
 def test_what_was_trained_is_what_was_counted(uninterrupted: Path) -> None:
@@ -704,5 +427,5 @@ def test_what_was_trained_is_what_was_counted(uninterrupted: Path) -> None:
 
 
 def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(InputError, match="use one of best, prune, layers, oneshot"):
+    with pytest.raises(InputError, match="use one of best, layers, oneshot, prune"):
         dartformer.small("worst")

@@ -1,11 +1,11 @@
 """How a recipe ends: within a moment when asked to, and once only when it is over."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ import pytest
 
 from formwright.arch import parse
 from formwright.estimate.training import known_task
-from formwright.recipes import conduct as conducting
-from formwright.recipes.catalogue import recipe
-from formwright.recipes.conduct import begin, conduct
-from formwright.recipes.plan import Plan
+from formwright.recipes import usual
+from formwright.recipes.life import begin, conduct
+from formwright.recipes.recipe import recipe
+from formwright.recipes.usual import UsualSearch
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.train import TrainConfig, train
@@ -25,63 +25,47 @@ from formwright.train import TrainConfig, train
 TASK = "planted-near?length=12&symbols=4&train=200&valid=40&test=40"
 
 
-def par(**changes: Any) -> Any:
-    """The smoke preset by FLOPs, which are the same every time."""
-    made: Any = recipe("par-bert", "smoke", task=TASK)
-    return replace(made, target=None, workers=1, **changes)
-
-
-def values(folder: Path) -> list[dict[str, float]]:
-    """What was measured, of the baseline and of all trials."""
-    study, outcome = Study.open(folder), read_outcome(folder)
-    assert outcome.baseline is not None
-    rows = [outcome.baseline.values, *(trial.values for trial in study.trials)]
-    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in rows]
-
-
-def once_there(path: Path) -> Callable[[], bool]:
-    """Asks to stop from the moment on that something is begun."""
-    return path.exists
-
-
 def test_a_search_that_found_nothing_new_is_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Plan(
+    made = UsualSearch(
         task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=3, width=32
     )
-    _, outcome = conduct(begin(plan, tmp_path))
-    monkeypatch.setattr(conducting, "conclude", lambda *given: pytest.fail("measured again"))
-    _, again = conduct(Study.open(tmp_path))
-    assert again == outcome
+    conduct(made, begin(made, tmp_path))
+    outcome = read_outcome(tmp_path)
+    assert outcome.headline
+    monkeypatch.setattr(usual, "conclude", lambda *given: pytest.fail("measured again"))
+    conduct(made, Study.open(tmp_path))
+    assert read_outcome(tmp_path) == outcome
     monkeypatch.undo()
-    _, more = conduct(Study.open(tmp_path), trials=6)
+    conduct(replace(made, trials=6), Study.open(tmp_path))
     assert len(Study.open(tmp_path).trials) == 6
-    assert more.headline
+    assert read_outcome(tmp_path).headline
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recipe that nobody stopped."""
-    folder = tmp_path_factory.mktemp("whole")
-    par().conduct(par().begin(folder))
-    return folder
+@pytest.mark.parametrize("where", ["baseline", "trials/000000"])
+def test_training_heeds_a_wish_to_stop(where: str, tmp_path: Path) -> None:
+    made: Any = recipe("par-bert", "smoke", task=TASK)
+    steps = 100_000 if where == "baseline" else 60  # hours, if nobody stopped it; or a few seconds
+    long = replace(made, target=None, training=made.training.replace(steps=steps, log_every=1))
+    log = tmp_path / where / "run" / "log.jsonl"
+    assert conduct(long, begin(long, tmp_path), stop=log.exists) == "stopped"
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert last["step"] < 20
+    assert not read_outcome(tmp_path).headline
 
 
-@pytest.mark.parametrize("where", ["baseline/run/run.json", "trials/000001/run/run.json"])
-def test_training_heeds_a_wish_to_stop_and_goes_on_later(
-    where: str, whole: Path, tmp_path: Path
-) -> None:
-    made = par()
-    long = par(training=made.training.replace(steps=100_000))  # hours, if nobody stopped it
-    asked = once_there(tmp_path / "long" / where)
-    if "baseline" in where:
-        assert long.conduct(long.begin(tmp_path / "long"), stop=asked) == "stopped"
-        assert not read_outcome(tmp_path / "long").headline
-    folder = tmp_path / "again"
-    assert made.conduct(made.begin(folder), stop=once_there(folder / where)) == "stopped"
-    assert made.conduct(made.begin(folder)) == "exhausted"
-    assert values(folder) == values(whole)
+@pytest.mark.parametrize("name", ["par", "fft-do", "dartformer-prune"])
+def test_the_search_of_a_supernet_heeds_a_wish_to_stop(name: str, tmp_path: Path) -> None:
+    made: Any = recipe(name, "smoke")
+    long = replace(made, target=None, search=made.search.replace(steps=2000, log_every=1))
+
+    def logs() -> list[Path]:
+        return list(tmp_path.glob("supernet/**/log.jsonl"))
+
+    assert conduct(long, begin(long, tmp_path), stop=lambda: bool(logs())) == "stopped"
+    (log,) = logs()
+    assert json.loads(log.read_text().splitlines()[-1])["step"] < 20
 
 
 def test_scoring_heeds_a_wish_to_stop_and_only_it_is_repeated(tmp_path: Path) -> None:

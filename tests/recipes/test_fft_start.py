@@ -2,8 +2,9 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from random import Random
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -11,23 +12,18 @@ import torch
 from tests.cli_helpers import InProcess
 
 from formwright.arch import parse
-from formwright.arch.counting import count
-from formwright.arch.frame import Features, Frame, Tag
+from formwright.arch.frame import Features, Frame
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.model import build, load_model, save_model, with_frame
-from formwright.recipes.catalogue import recipe, recipe_of
-from formwright.recipes.fft_search import baseline_model
-from formwright.recipes.fft_space import Cut
-from formwright.recipes.fft_start import cut_like, gates_of, gentle
-from formwright.recipes.fft_weights import cut_into, merged
+from formwright.recipes.fft import baseline_model
+from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.recipe import recipe
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
-from formwright.supernet import Supernet
+from formwright.testing import RecipeTestCase
 
 TASK = "planted-sofar?length=12&symbols=4&train=400&valid=80&test=80"
-FRAME = Frame(20, 12, Tag(5))
-CUT = Cut(layers=2, width=16, heads=4, inner=32, head_parts=4, inner_parts=4)
 
 
 def bert(folder: Path, vocab: int, *, length: int = 40, seed: int = 5) -> Path:
@@ -45,42 +41,21 @@ def begun(folder: Path, name: str = "fft-do") -> Any:
     return replace(made, target=None)
 
 
-def test_a_cut_takes_the_sizes_of_the_model_and_is_as_fine_as_they_allow(tmp_path: Path) -> None:
-    folder = str(bert(tmp_path, 20))
-    found = cut_like(folder, FRAME, CUT)
-    assert (found.layers, found.width, found.heads, found.inner) == (2, 24, 3, 48)
-    assert (found.head_parts, found.inner_parts) == (1, 4)  # 4 does not divide 3 heads
-
-
-def test_members_cut_from_the_whole_compute_what_its_parts_compute() -> None:
-    torch.manual_seed(0)
-    whole = build(CUT.baseline(FRAME)).double()
-    with torch.no_grad():
-        for weight in whole.parameters():
-            weight.add_(torch.randn_like(weight) * 0.2)
-    supernet = Supernet(CUT.components(FRAME)).double().eval()
-    cut_into(supernet, whole, CUT)
-    space, tokens = CUT.members(FRAME), torch.randint(20, (2, 9))
-    for seed in range(6):
-        decisions = space.sample(Random(seed))
-        gates = gates_of(CUT, decisions)
-        model = merged(supernet, gates, CUT).eval()
-        assert count(model.arch).params == count(space.resolve(decisions)).params
-        with supernet.gated(gates):
-            torch.testing.assert_close(model(tokens), supernet(tokens), rtol=0, atol=1e-9)
-
-
-def test_rates_are_those_that_trained_weights_survive() -> None:
-    training = recipe("fft", "small").training  # type: ignore[attr-defined]
-    assert gentle(training, 768).lr == pytest.approx(5e-5)
-    assert gentle(training, 384).lr == pytest.approx(1e-4)
-    assert gentle(training, 8).lr == training.lr
+def test_rates_are_those_that_trained_weights_survive(tmp_path: Path) -> None:
+    usual: Any = recipe("fft-do", "smoke", task=TASK)
+    wide = parse(f"sf in bert(384, heads=4, inner=16) for frame({vocabulary()}, 12, features)")
+    folder = save_model(build(wide), tmp_path / "wide")
+    assert begun(folder).training.lr == pytest.approx(1e-4)  # twice that of BERT base
+    narrow = begun(bert(tmp_path / "narrow", vocabulary()))
+    assert narrow.training.lr == pytest.approx(5e-5 * 768 / 24)
+    assert narrow.training.lr < usual.training.lr
+    assert narrow.search.lr == usual.search.lr, "which was lower anyway"
 
 
 def test_a_search_begins_at_the_users_model(tmp_path: Path) -> None:
     made = begun(bert(tmp_path / "model", vocabulary()))
-    study = made.begin(tmp_path / "run")
-    assert made.conduct(study) == "exhausted"
+    study = begin(made, tmp_path / "run")
+    assert conduct(made, study) == "exhausted"
     trials = Study.open(tmp_path / "run").trials
     first, drawn = trials
     assert first.note == "do"  # which is not trained from new weights
@@ -96,29 +71,21 @@ def test_the_baseline_has_the_users_weights_before_it_is_trained(tmp_path: Path)
     folder = bert(tmp_path / "model", vocabulary())
     made = begun(folder)
     none = replace(made, training=made.training.replace(lr=1e-12, weight_decay=0.0))
-    none.conduct(none.begin(tmp_path / "run"))
+    conduct(none, begin(none, tmp_path / "run"))
     tokens = torch.randint(vocabulary(), (2, 9))
     theirs, ours = load_model(folder), load_model(baseline_model(tmp_path / "run"))
     torch.testing.assert_close(ours.features(tokens)[0], theirs(tokens))
 
 
-def test_a_stopped_search_goes_on_to_the_same_trials(tmp_path: Path) -> None:
+def test_a_model_in_the_home_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     made = begun(bert(tmp_path / "model", vocabulary()))
-    made.conduct(made.begin(tmp_path / "once"))
-    again = tmp_path / "again"
-    for patience in (2, 5, 25, 45):
-        asked = iter(range(10_000))
-        made.conduct(made.begin(again), stop=lambda a=asked, p=patience: next(a) > p)
-    made.conduct(made.begin(again))
-    free = "tokens_per_second"
-    rows = [
-        [
-            (t.arch, t.note, {k: v for k, v in t.values.items() if k != free})
-            for t in Study.open(folder).trials
-        ]
-        for folder in (tmp_path / "once", again)
-    ]
-    assert rows[0] == rows[1]
+    study = begin(made, tmp_path / "run")
+    assert study.meta["start"] == "~/model"
+    found: Any = recipe_of(study)
+    assert (found.start, found.cut) == (made.start, made.cut)
 
 
 def test_what_cannot_be_the_beginning_is_refused_at_once(tmp_path: Path) -> None:
@@ -166,3 +133,17 @@ def test_a_plain_search_says_where_it_applies(in_process: InProcess, tmp_path: P
     done = in_process("search", "--from", str(tmp_path))
     assert done.returncode == 2
     assert "--from applies to the recipe fft" in done.stderr
+
+
+@cache
+def model() -> str:
+    """The folder of one and the same model."""
+    return str(bert(Path(mkdtemp()), vocabulary()))
+
+
+class TestFromAModel(RecipeTestCase):
+    name, task = "fft-do", TASK
+    kills = ()
+
+    def made(self) -> Any:
+        return recipe(self.name, self.preset, task=self.task, start=model())

@@ -1,8 +1,8 @@
-"""How LiteTransformerSearch ends: its proof told, a model that diverges survived, a stop heeded."""
+"""LiteTransformerSearch: its numbers, its picks, and how it ends: proof told, stops heeded."""
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,70 @@ from typing import Any
 import pytest
 from tests.cli_helpers import InProcess
 
+from formwright.errors import InputError
 from formwright.estimate import Diverged
 from formwright.recipes import lts
+from formwright.recipes.life import begin, conduct
 from formwright.report import write_report
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
+from formwright.study.store import Store
+from formwright.testing.clock import counted_clock
 from formwright.train import TrainConfig
+from formwright.trial import Trial
+
+PROOF = "phases/finals.json"
+
+
+def test_the_paper_looks_at_2420_candidates() -> None:
+    assert lts.paper("gpt2").candidates == lts.paper("xl").candidates == 2420
+    for backbone in ("gpt2", "xl"):
+        _, arch = lts.paper(backbone).make_baseline()
+        assert arch.frame is not None
+
+
+def test_models_near_the_baseline_that_beat_it_are_picked() -> None:
+    base = {"decoder_params": 100.0, "latency": 10.0, "memory": 50.0}
+
+    def trial(number: int, params: float, latency: float, memory: float) -> Trial:
+        values = {"decoder_params": params, "latency": latency, "memory": memory}
+        return Trial(number, {}, state="done", values=values)
+
+    front = [
+        trial(0, 102, 5, 60),  # as many parameters, faster
+        trial(1, 200, 30, 90),  # near in nothing
+        trial(2, 20, 1, 5),  # fastest and smallest
+        trial(3, 150, 10.2, 70),  # as fast, more parameters
+    ]
+    assert [t.number for t in lts.picked(front, base)] == [0, 3, 2]
+
+
+def test_the_smoke_preset_runs_on_a_real_clock(tmp_path: Path, in_process: InProcess) -> None:
+    out = str(tmp_path / "run")
+    done = in_process("search", "lts-xl", "--preset", "smoke", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "measuring the front" in done.stdout
+    recipe, study = lts.smoke("xl"), Study.open(out)
+    assert sum(trial.rung == 0 for trial in study.trials) == recipe.candidates
+    assert {trial.rung for trial in study.front} == {1}, "every member is measured"
+    proof = json.loads((tmp_path / "run" / PROOF).read_text())
+    assert proof["models"]
+    assert all(row["loss"] > 0 for row in proof["models"])
+    before = [(t.number, t.values) for t in study.trials]
+    done = in_process("resume", out, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state"] == "finished"
+    assert [(t.number, t.values) for t in study.trials] == before
+
+
+# --- endings ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted() -> Iterator[None]:
+    """No clock."""
+    with counted_clock():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +81,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search whose front is measured, before anything was trained."""
     folder = tmp_path_factory.mktemp("found")
     recipe = replace(lts.smoke(), trained=1)
-    study = recipe.begin(folder)
-    recipe.conduct(study)
+    with counted_clock():
+        study = begin(recipe, folder)
+        conduct(recipe, study)
     study.close()
-    for name in ("outcome.json", "proof.json"):
+    for name in ("outcome.json", PROOF):
         (folder / name).unlink()
     for run in folder.glob("trials/*/run"):
         shutil.rmtree(run)
@@ -34,7 +93,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(found: Path, tmp_path: Path) -> Path:
+def folder(found: Path, tmp_path: Path, counted: None) -> Path:
     """A copy of it."""
     shutil.copytree(found, tmp_path / "run")
     return tmp_path / "run"
@@ -45,7 +104,7 @@ def conducted(recipe: lts.Lts, folder: Path, stop: Callable[[], bool] | None = N
     said: list[str] = []
     study = Study.open(folder)
     try:
-        return recipe.conduct(study, stop=stop, say=said.append), said
+        return conduct(recipe, study, stop=stop, say=said.append), said
     finally:
         study.close()
 
@@ -73,7 +132,7 @@ def test_models_that_diverge_do_not_take_the_result_with_them(folder: Path) -> N
     wild = TrainConfig(steps=40, batch_tokens=256, score_batches=1, warmup=0, lr=9.9)
     ending, said = conducted(replace(lts.smoke(), training=wild), folder)
     assert ending == "exhausted"
-    proof = json.loads((folder / "proof.json").read_text())
+    proof = json.loads((folder / PROOF).read_text())
     assert proof["models"] == []
     assert proof["spearman"] is None
     assert proof["failed"]
@@ -90,7 +149,7 @@ def test_models_that_diverge_do_not_take_the_result_with_them(folder: Path) -> N
 def test_one_that_diverges_is_not_ranked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train_by_rank(monkeypatch, 3.0, None, 2.0, 1.0)
     conducted(replace(lts.smoke(), trained=4), folder)
-    proof = json.loads((folder / "proof.json").read_text())
+    proof = json.loads((folder / PROOF).read_text())
     assert [row["loss"] for row in proof["models"]] == [3.0, 2.0, 1.0]
     assert len(proof["failed"]) == 1
     assert proof["failed"][0]["trial"] not in [row["trial"] for row in proof["models"]]
@@ -132,3 +191,23 @@ def test_profiling_heeds_a_wish_to_stop_and_goes_on_later(folder: Path) -> None:
     assert ending == "exhausted"
     assert lines()[: len(before)] == before
     assert read_outcome(folder).headline
+
+
+def test_a_budget_ends_the_search_for_candidates_and_their_front_is_measured(
+    tmp_path: Path, counted: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = replace(lts.smoke(), task="").within(4.0, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "clock", lambda store: float(sum(store.counts().values())))  # trials
+        study = begin(made, tmp_path)
+        assert conduct(made, study, stop=lambda: study.state.total > 4) == "stopped"
+    more = replace(made, budget=None)  # what the budget has ended is not begun again
+    assert conduct(more, study) == "exhausted"
+    assert sum(trial.rung == 0 for trial in study.trials) == 4 < made.candidates
+    assert {trial.rung for trial in study.front} == {1}
+    assert read_outcome(tmp_path).headline
+
+
+def test_a_number_of_trials_is_refused_for_what_the_generations_decide() -> None:
+    with pytest.raises(InputError, match=r"--trials does not apply to lts; use --set generations"):
+        lts.smoke().within(None, 9)

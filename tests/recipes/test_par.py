@@ -1,11 +1,6 @@
 """PAR Transformer: its orders against the published ones, its supernet, its search, its verdict."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from tests.cli_helpers import InProcess
-from tests.helpers import says_the_same_at_once
 
 from formwright.arch import notation, parse
 from formwright.arch.attention import Attention
@@ -26,6 +20,7 @@ from formwright.draw import outline
 from formwright.errors import InputError
 from formwright.ops.past import Past
 from formwright.recipes import par
+from formwright.recipes.life import SUPERNET, Session, begin, conduct
 from formwright.space import named_space
 from formwright.strategy.gradient import (
     GumbelPolicy,
@@ -37,6 +32,7 @@ from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Supernet
 from formwright.tasks import load_task
+from formwright.trace import Trace
 from formwright.train import TrainConfig
 from formwright.zoo.transformer_xl import TABLE_1
 
@@ -148,7 +144,7 @@ def test_unknown_variants_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def supernet() -> Supernet:
-    return Supernet(par.smoke("xl").space, seed=1).double().eval()
+    return Supernet(par.smoke("xl").make_space(), seed=1).double().eval()
 
 
 def tokens(length: int = 12) -> torch.Tensor:
@@ -192,11 +188,11 @@ def test_segments_with_memory_give_the_logits_of_one_pass(supernet: Supernet) ->
 
 def test_weights_and_scores_are_moved_apart() -> None:
     recipe = par.smoke("xl")
-    supernet = Supernet(recipe.space, seed=0)
+    supernet = Supernet(recipe.make_space(), seed=0)
     policy = GumbelPolicy(supernet, temperature=recipe.temperature)
     task = load_task(recipe.task)
     steps = SupernetSearch(supernet, policy, task, recipe.search, recipe.choices)
-    plan = task.plan(batch_tokens=256, seed=0, memory=recipe.search.memory)
+    plan = task.sampler(batch_tokens=256, seed=0, memory=recipe.search.memory)
     kinds = []
     for number in range(20):
         weights, choices = recipe.choices.teaches(number)
@@ -214,32 +210,9 @@ def test_weights_and_scores_are_moved_apart() -> None:
 # --- the recipe ---------------------------------------------------------------------------
 
 
-def ended(folder: Path) -> list[tuple[str, str, float, float]]:
-    """What must be the same after a restart: all but what was timed."""
-    study = Study.open(folder)
-    found = [(t.note, t.arch, t.values["loss"], t.values["flops"]) for t in study.trials]
-    study.close()
-    return found
-
-
 def counted(variant: str = "xl", **changes: Any) -> par.Par:
     """The smoke preset without a clock."""
     return replace(par.smoke(variant), target=None, **changes)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The smoke preset run through without a pause."""
-    folder = tmp_path_factory.mktemp("par") / "whole"
-    recipe = counted()
-    study = recipe.begin(folder)
-    assert recipe.conduct(study) == "exhausted"
-    study.close()
-    return folder
-
-
-def test_a_recipe_that_has_ended_says_the_same_at_once(whole: Path) -> None:
-    assert says_the_same_at_once(counted(), whole)
 
 
 def test_the_smoke_preset_runs_through_the_command_line(
@@ -250,119 +223,64 @@ def test_the_smoke_preset_runs_through_the_command_line(
     assert done.returncode == 0, done.stderr
     assert "the supernet found" in done.stdout
     study = Study.open(Path(out))
-    notes = [trial.note for trial in study.trials]
-    assert notes == [
-        "found by the supernet",
-        "sandwich (s)x1(sf)x1(f)x1",
-        "design rule (sff)x1(f)x1",
-        "random",
-        "random",
+    assert [(trial.origin, trial.note) for trial in study.trials] == [
+        ("found", "found by the supernet"),
+        ("seed", "sandwich (s)x1(sf)x1(f)x1"),
+        ("seed", "design rule (sff)x1(f)x1"),
+        ("control", ""),
+        ("control", ""),
     ]
     assert all({"latency", "bits_per_byte"} <= set(trial.values) for trial in study.trials)
+    steps = {trial.values["steps"] for trial in study.trials}
+    assert steps == {float(par.smoke().training.steps or 0)}
+    found = [json.loads(p.read_bytes())["config"] for p in study.folder.glob("**/run/run.json")]
+    assert len(found) == 1 + len(study.trials), "the baseline too"
+    wanted = par.smoke().training.replace(seed=0, checkpoint_every=3)
+    assert all(TrainConfig.from_data({**config, "seed": 0}) == wanted for config in found)
     outcome = read_outcome(study.folder)
     assert outcome.baseline is not None
     assert outcome.baseline.name == "plain order (sf)x2"
     assert outcome.headline
-
-
-def test_an_ended_search_is_resumed_by_the_command_line(whole: Path, in_process: InProcess) -> None:
-    before = ended(whole)
-    again = in_process("resume", str(whole), "--json")
+    again = in_process("resume", out, "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["state"] == "finished"
-    assert ended(whole) == before
+    assert len(study.trials) == 5
+    assert read_outcome(study.folder) == outcome
 
 
 def test_a_masked_language_model_is_searched_alike(tmp_path: Path) -> None:
     recipe = counted("bert", random=1)
-    study = recipe.begin(tmp_path)
-    assert recipe.conduct(study) == "exhausted"
-    assert [t.note.split()[0] for t in study.trials] == ["found", "sandwich", "design", "random"]
+    study = begin(recipe, tmp_path)
+    assert conduct(recipe, study) == "exhausted"
+    assert [t.origin for t in study.trials] == ["found", "seed", "seed", "control"]
     assert "encoder(16" in study.notation(0)
     study.close()
 
 
-_KILLED = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from formwright.recipes import par
-recipe = replace(par.smoke("xl"), target=None)
-study = recipe.begin(Path(sys.argv[1]))
-recipe.conduct(study)
-"""
-
-
-@pytest.mark.parametrize("mark", ["supernet/checkpoint-00000010", "trials"])
-def test_a_killed_search_ends_as_one_that_was_not(whole: Path, tmp_path: Path, mark: str) -> None:
-    folder = tmp_path / "run"
-    words = [sys.executable, "-c", _KILLED, str(folder)]
-    process = subprocess.Popen(words, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    deadline = time.monotonic() + 120
-    while not (folder / mark).exists() and time.monotonic() < deadline:
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not list(folder.glob("outcome.json")) or not read_outcome(folder).headline
-    recipe = counted()
-    study = recipe.begin(folder)
-    assert recipe.conduct(study) == "exhausted"
-    study.close()
-    assert ended(folder) == ended(whole)
-    for name in ("gates.jsonl", "search.json"):
-        ours, theirs = (f / "supernet" / name for f in (folder, whole))
-        assert ours.read_bytes() == theirs.read_bytes()
-
-
-def test_a_stop_is_honoured_and_the_search_goes_on_later(whole: Path, tmp_path: Path) -> None:
-    recipe = counted()
-    study = recipe.begin(tmp_path)
-    asked = iter([False] * 12 + [True])
-    assert recipe.conduct(study, stop=lambda: next(asked)) == "stopped"
-    assert not study.trials
-    assert recipe.conduct(study) == "exhausted"
-    study.close()
-    assert ended(tmp_path) == ended(whole)
-
-
 def test_prices_are_measured_once_and_weigh_on_the_order(tmp_path: Path) -> None:
     recipe = counted("fast", price=100.0)
-    study = recipe.begin(tmp_path)
-    found = par.search(recipe, study)
-    assert found is not None
-    assert set(found.values()) == {2}, "nothing is worth so much"
-    path = tmp_path / "supernet" / "prices.json"
+    study = begin(recipe, tmp_path)
+    session = Session(recipe, study)
+    recipe.find(session)
+    assert set(session.recall("found").values()) == {2}, "nothing is worth so much"
+    path = tmp_path / "phases" / "prices.json"
     rows = json.loads(path.read_bytes())
+    assert Trace(tmp_path / SUPERNET).prices() == {n: tuple(row) for n, row in rows.items()}
     assert sum(max(row) for row in rows.values()) == pytest.approx(1)
     assert all(row[2] == 0 for row in rows.values()), "identity is free"
-    (tmp_path / "supernet" / "result.json").unlink()
     changed = {name: [0.0, 0.0, 1.0] for name in rows}
     path.write_text(json.dumps(changed))
-    par.search(recipe, study)
-    assert json.loads(path.read_bytes()) == changed, "what was measured is used again"
+    assert recipe.prices(session, Supernet(recipe.make_space())) == changed, "it is used again"
     study.close()
 
 
 def test_latency_prices_come_from_a_table_of_the_target() -> None:
     recipe = par.smoke("fast")
-    price = par._price_of_layer(recipe, recipe.space)
-    (_, stack, site), *_ = recipe.baseline[1].stacks()
+    price = recipe.price_of_layer(recipe.make_space())
+    (_, stack, site), *_ = recipe.make_baseline()[1].stacks()
     attention, feedforward = stack.layers[:2]
     assert price(attention, site) > price(feedforward, site) > 0, "256 tokens are looked back at"
     assert price(recipe.family.letters["i"], site) < 0.5 * price(feedforward, site)
-
-
-def test_random_members_and_the_rule_are_trained_like_the_found_one(whole: Path) -> None:
-    study = Study.open(whole)
-    steps = {trial.values["steps"] for trial in study.trials}
-    assert steps == {float(counted().training.steps or 0)}
-    assert sum(trial.note == "random" for trial in study.trials) == 2
-    found = [json.loads(p.read_bytes())["config"] for p in whole.glob("**/run/run.json")]
-    assert len(found) == 1 + len(study.trials), "the baseline too"
-    wanted = counted().training.replace(seed=0, checkpoint_every=3)
-    assert all(TrainConfig.from_data({**config, "seed": 0}) == wanted for config in found)
-    study.close()
 
 
 def test_attention_comes_first_where_a_task_needs_it_only_there(tmp_path: Path) -> None:
@@ -383,10 +301,9 @@ def test_attention_comes_first_where_a_task_needs_it_only_there(tmp_path: Path) 
         choices=SearchConfig(warmup=150, every=5, lr=6e-2, weight_decay=5e-4),
         training=weights,
     )
-    study = recipe.begin(tmp_path)
-    found = par.search(recipe, study)
+    study = begin(recipe, tmp_path)
+    found = recipe.searched(Session(recipe, study))
     study.close()
-    assert found is not None
-    order = [par.LETTERS[found[f"layer{slot}"]] for slot in range(4)]  # type: ignore[index]
+    order = [par.LETTERS[found[f"layer{slot}"]] for slot in range(4)]
     assert "s" in order[:2]
     assert "s" not in order[2:]

@@ -6,29 +6,30 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from formwright.recipes.conduct import begin, conduct, plan_of
-from formwright.recipes.plan import Plan
 from tests.cli_helpers import InProcess
-from tests.helpers import says_the_same_at_once
 
 import formwright as fw
 from formwright.errors import InputError, SpecError
-from formwright.recipes import lts
 from formwright.recipes.headline import champion
+from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.usual import UsualSearch
 from formwright.statistics import spearman
 from formwright.study import Rules, Study
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.trial import Objective, Trial
 
 TASK = "listops-tiny?train=200&valid=50"
-FREE = Plan(task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=40, width=64)
-TRAINED = Plan(
-    task=TASK, cost="flops", seconds=None, trials=5, width=32, steps=2, control=0,
-    settings={"batch_tokens": 256, "score_batches": 1}, options={"start": 3},
+FREE = UsualSearch(
+    task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=40, width=64
+)
+TRAINED = UsualSearch(
+    task=TASK, cost="flops", seconds=None, trials=5, width=32, control=0, options={"start": 3},
+    training=UsualSearch.training.replace(steps=2, batch_tokens=256, score_batches=1),
 )  # fmt: skip
 
 
@@ -52,10 +53,11 @@ def command(*words: str, timeout: float = 240) -> subprocess.CompletedProcess[st
 
 def test_a_search_by_flops_is_the_same_every_time_and_when_resumed(tmp_path: Path) -> None:
     for name in ("once", "again"):
-        conduct(begin(FREE, tmp_path / name))
-    short = begin(FREE, tmp_path / "resumed")
-    conduct(short, trials=13)
-    conduct(Study.open(tmp_path / "resumed"), trials=40)
+        conduct(FREE, begin(FREE, tmp_path / name))
+    study = begin(FREE, tmp_path / "resumed")
+    assert conduct(replace(FREE, trials=13), study) == "trials"
+    study = Study.open(tmp_path / "resumed")
+    conduct(recipe_of(study), study)
     assert (
         archive(tmp_path / "once") == archive(tmp_path / "again") == archive(tmp_path / "resumed")
     )
@@ -63,16 +65,16 @@ def test_a_search_by_flops_is_the_same_every_time_and_when_resumed(tmp_path: Pat
 
 
 def test_the_result_is_told_in_words_against_the_baseline(tmp_path: Path) -> None:
-    _, outcome = conduct(begin(FREE, tmp_path))
+    conduct(FREE, begin(FREE, tmp_path))
+    outcome = read_outcome(tmp_path)
     assert outcome.baseline is not None
     assert outcome.baseline.values["flops"] > 0
     assert outcome.headline
-    assert outcome == read_outcome(tmp_path)
 
 
 def test_trained_trials_go_on_in_stages_and_keep_their_cost(tmp_path: Path) -> None:
     study = begin(TRAINED, tmp_path)
-    conduct(study)
+    conduct(TRAINED, study)
     trials = Study.open(tmp_path).trials
     promoted = [trial for trial in trials if trial.rung == 1]
     assert promoted, [trial.reason for trial in trials]
@@ -81,28 +83,37 @@ def test_trained_trials_go_on_in_stages_and_keep_their_cost(tmp_path: Path) -> N
         assert trial.values["steps"] == 6
         assert trials[trial.continues].values["steps"] == 2
         assert trial.values["flops"] == trials[trial.continues].values["flops"]
+    assert {trial.rung for trial in study.front} == {0}, "too few on the next to speak for all"
+    conduct(replace(TRAINED, trials=16), study)
     assert {trial.rung for trial in study.front} == {1}
+    baseline = read_outcome(tmp_path).baseline
+    assert baseline is not None
+    assert [row["steps"] for row in baseline.rungs.values()] == [2, 6]
+    assert baseline.values == baseline.at(1).values
 
 
 def test_limits_on_parameters_are_kept_by_every_trial(tmp_path: Path) -> None:
-    study = begin(FREE.replace(max_params=30_000), tmp_path)
-    conduct(study)
+    made = replace(FREE, max_params=30_000)
+    study = begin(made, tmp_path)
+    conduct(made, study)
     assert all(trial.values["params"] <= 30_000 for trial in study.trials)
 
 
 def test_an_impossible_limit_is_told_at_once(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(SpecError, match="params at most 10"):
-        begin(FREE.replace(max_params=10), tmp_path)
+        begin(replace(FREE, max_params=10), tmp_path)
     assert time.monotonic() - began < 60  # about two seconds on an idle machine
     assert not (tmp_path / "study.db").exists()
 
 
-def test_another_plan_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_budget_and_workers_may_differ_and_are_those_it_began_with_otherwise(
+    tmp_path: Path,
+) -> None:
     begin(FREE, tmp_path)
-    with pytest.raises(InputError, match="another search: its width"):
-        begin(FREE.replace(width=96), tmp_path)
-    assert plan_of(begin(FREE.replace(trials=50, workers=2), tmp_path)) == FREE
+    assert recipe_of(begin(replace(FREE, trials=50, workers=2), tmp_path)) == FREE
+    two = replace(FREE, trials=None, seconds=7.0, workers=2)
+    assert recipe_of(begin(two, tmp_path / "two")) == two
 
 
 @pytest.mark.parametrize(
@@ -114,9 +125,9 @@ def test_another_plan_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         ({"workers": 0}, "workers=0"),
     ],
 )
-def test_a_senseless_plan_is_refused(changes: dict[str, Any], says: str) -> None:
+def test_a_senseless_search_is_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        FREE.replace(**changes)
+        replace(FREE, **changes)
 
 
 def test_the_champion_is_the_cheapest_that_is_as_good() -> None:
@@ -137,7 +148,7 @@ def test_the_champion_is_the_cheapest_that_is_as_good() -> None:
 
 def test_a_limit_that_nothing_keeps_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"at most 0\.0001 ms: the smallest of 300 members"):
-        begin(FREE.replace(trials=6, max_latency=1e-4, seconds=None), tmp_path / "run")
+        begin(replace(FREE, trials=6, max_latency=1e-4, seconds=None), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -147,11 +158,10 @@ def test_a_limit_that_no_trial_kept_is_named_at_the_end(tmp_path: Path) -> None:
         space=FREE.make_space(),
         objectives=FREE.objectives(),
         rules=Rules(limits={"flops": 10.0}),
-        plan=FREE.to_data(),
     )
-    _, outcome = conduct(study, trials=4)
+    conduct(replace(FREE, trials=4), study)
     assert study.front == []
-    assert "No trial keeps flops at most 10; the least found is" in outcome.headline
+    assert "No trial keeps flops at most 10; the least found is" in read_outcome(tmp_path).headline
 
 
 def test_an_outcome_survives_being_written(tmp_path: Path) -> None:
@@ -238,8 +248,8 @@ class TestCommandLine:
             (("search", "--strategy", "nonsense", "--cost", "flops"), "No strategy is called"),
             (("search", "nonsense"), "No recipe is called"),
             (("search", "lts", "--preset", "huge"), "No preset is called"),
-            (("search", "par", "--budget", "3m"), "--budget does not apply to the recipe 'par'"),
-            (("search", "fft", "--set", "lr=1"), "--set does not apply to the recipe 'fft'"),
+            (("search", "par", "--budget", "3m"), "--budget and --trials do not apply"),
+            (("search", "par", "--steps", "3"), "--steps does not apply to the recipe 'par'"),
             (("search", "--budget", "soon"), "no length of time"),
             (("show", "nowhere"), "nowhere"),
             (("resume", "nowhere"), "nowhere"),
@@ -264,46 +274,3 @@ def _has_trials(folder: Path) -> bool:
         return Study.open(folder).state.done > 3
     except Exception:
         return False
-
-
-class TestLts:
-    def test_the_paper_looks_at_2420_candidates(self) -> None:
-        assert lts.paper("gpt2").candidates == lts.paper("xl").candidates == 2420
-        for backbone in ("gpt2", "xl"):
-            recipe = lts.paper(backbone)
-            assert recipe.baseline[1].frame is not None
-
-    @pytest.mark.parametrize("backbone", ["gpt2", "xl"])
-    def test_the_smoke_preset_runs_the_whole_path(
-        self, backbone: str, tmp_path: Path, in_process: InProcess
-    ) -> None:
-        recipe = lts.smoke(backbone)
-        study = recipe.begin(tmp_path)
-        assert recipe.conduct(study) == "exhausted"
-        trials = study.trials
-        assert sum(trial.rung == 0 for trial in trials) == recipe.candidates
-        assert {trial.rung for trial in study.front} == {1}, "every member is measured"
-        proof = json.loads((tmp_path / "proof.json").read_text())
-        assert all(row["loss"] > 0 for row in proof["models"])
-        assert read_outcome(tmp_path).headline
-        before = [(t.number, t.values) for t in trials]
-        assert says_the_same_at_once(recipe, tmp_path)
-        done = in_process("resume", str(tmp_path), "--json")
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["state"] == "finished"
-        assert [(t.number, t.values) for t in Study.open(tmp_path).trials] == before
-
-    def test_models_near_the_baseline_that_beat_it_are_picked(self) -> None:
-        base = {"decoder_params": 100.0, "latency": 10.0, "memory": 50.0}
-
-        def trial(number: int, params: float, latency: float, memory: float) -> Trial:
-            values = {"decoder_params": params, "latency": latency, "memory": memory}
-            return Trial(number, {}, state="done", values=values)
-
-        front = [
-            trial(0, 102, 5, 60),  # as many parameters, faster
-            trial(1, 200, 30, 90),  # near in nothing
-            trial(2, 20, 1, 5),  # fastest and smallest
-            trial(3, 150, 10.2, 70),  # as fast, more parameters
-        ]
-        assert [t.number for t in lts.picked(front, base)] == [0, 3, 2]

@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -93,8 +94,9 @@ def test_a_record_that_somebody_works_on_is_not_upgraded(old: Path) -> None:
 def test_a_search_of_format_1_goes_on_as_the_program_that_began_it_did(old: Path) -> None:
     torch.set_num_threads(1)
     study = Study.open(old)
-    found = recipe_of(study).within(None, 24)
-    assert conduct(found, study) == "trials"
+    found: Any = recipe_of(study)
+    assert (found.trials, found.seconds, found.workers) == (17, None, 1), "as it was begun"
+    assert conduct(found.within(None, 24), study) == "trials"
     assert [(t.arch, t.rung) for t in study.trials[17:]] == WENT_ON
 
 

@@ -20,6 +20,7 @@ RECIPE_OPTIONS = (
 RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained BERT to begin at: a model's folder, ours or Hugging Face's; for fft."
+WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."
 SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
 
 
@@ -40,7 +41,7 @@ def run(
     cost: Annotated[str, typer.Option(help="latency, flops, params or memory.")] = "latency",
     budget: Annotated[str | None, typer.Option(help="How long, such as 90s or 10m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes; 0: one per core, up to 8.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help=WORKERS_HELP)] = 0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
     preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
@@ -71,9 +72,7 @@ def run(
 def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     """The usual search, with what was typed; nothing of it is passed over in silence."""
     from formwright.cli.train import seconds
-    from formwright.cost import Target, read_target
     from formwright.errors import InputError
-    from formwright.estimate.training import known_task
     from formwright.recipes.usual import UsualSearch
 
     if typed["from_"] is not None:
@@ -96,8 +95,7 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
         workers=typed["workers"] or _usual_workers(),
     )
     if target:
-        usual = Target(length=known_task(made.task).frame.length)
-        made = replace(made, target=read_target(target, usual))
+        made = made.on_target(target)
     for change in typed["set_"] or ():
         made = made.with_setting(change)
     return made
@@ -144,7 +142,7 @@ def resume(
     run: Annotated[Path, typer.Argument(help="Folder of a search.", show_default=False)],
     budget: Annotated[str | None, typer.Option(help="How long in all, such as 20m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials in all.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
@@ -154,10 +152,9 @@ def resume(
 
     study = Study.open(run)
     made = recipe_of(study)
-    if budget or trials:
+    if budget is not None or trials is not None:
         made = made.within(seconds(budget) if budget else None, trials)
-    workers = workers or (study.rules.window + 1) // 2
-    _conduct(replace(made, workers=workers), study, json)
+    _conduct(replace(made, workers=workers) if workers else made, study, json)
 
 
 def _conduct(recipe: "Recipe", study: "Study", json: bool) -> None:

@@ -105,7 +105,7 @@ class Fft(Priced):
 
     def beginning_at(self, folder: str) -> Self:
         """The same for a trained BERT: its sizes, trained at rates that its weights survive."""
-        place = str(Path(folder).resolve())
+        place = str(Path(folder).expanduser().resolve())
         arch, frame = read_architecture(place), known_task(self.task).frame
         cut = cut_of(arch, self.cut)
         if cut is None:

@@ -14,7 +14,7 @@ from typing import Any
 from formwright.arch import Architecture, arch_id, notation
 from formwright.cost import Target, calibrate
 from formwright.cost.meter import using_threads
-from formwright.errors import FormwrightError, InputError, Stopped
+from formwright.errors import FormatError, FormwrightError, InputError, Stopped
 from formwright.estimate.inherited import BASELINE
 from formwright.estimate.training import known_task
 from formwright.execute import executor_for
@@ -269,6 +269,7 @@ def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = 
         command=command,
         changed=list(recipe.changed),
         hyperparameters=recipe.hyperparameters(),
+        free={name: getattr(recipe, name) for name in sorted(recipe.FREE)},
         **recipe.remembered,
     )
     write_outcome(folder, Outcome(described(*recipe.make_baseline())))
@@ -319,11 +320,16 @@ def target_of(study: Study) -> Target | None:
 
 
 def recipe_of(study: Study) -> Recipe:
-    """The recipe that a study was begun by."""
+    """The recipe that a study was begun by, with the budget that it was begun with."""
     name, _, preset = str(study.meta.get("recipe") or "").rpartition("-")
+    if not name:
+        raise FormatError(f"{study.folder} was not begun by a search that can be continued here.")
     restore = RECIPES.get(name).restore
-    if restore is not None:
-        return restore(study)
+    found = restore(study) if restore is not None else _by_name(name, preset, study)
+    return replace(found, **(study.meta.get("free") or {}))
+
+
+def _by_name(name: str, preset: str, study: Study) -> Recipe:
     task, start = (study.meta.get(key) or "" for key in ("task", "start"))
     changes = study.meta.get("changed") or ()
     found = recipe(name, preset, task=task, start=start, seed=study.seed, changes=changes)

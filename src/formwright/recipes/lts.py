@@ -8,7 +8,7 @@ decoder parameters stand for perplexity     estimate.proxy.counts
 latency and peak memory on the device       cost.meter, cost.memory
 evolution around the front, 30 x 80         strategy.blackbox.lts
 latency of every candidate measured         cost.profiling (predicted), then every member of the
-                                            final front measured: strategy.blackbox.confirmed
+                                            final front measured: strategy.blackbox.two_stage
 models picked against a baseline            picked() below
 their training, the rank correlation        train, prove() below
 
@@ -26,7 +26,7 @@ from formwright.arch import Architecture
 from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.style import style
 from formwright.cost import Target
-from formwright.cost.profiling import plan_for, profile_space, with_reference
+from formwright.cost.profiling import design_for, profile_space, with_reference
 from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
@@ -115,7 +115,7 @@ class Lts(Recipe):
         return with_reference(self.space, target)
 
     def make_strategy(self) -> tuple[str, Mapping[str, Any]]:
-        return "confirmed", {
+        return "two_stage", {
             "inner": "lts",
             "first": self.candidates,
             "start": self.start,
@@ -139,7 +139,7 @@ class Lts(Recipe):
         session.say(f"measuring {self.samples} members to fit the latency predictor")
         assert session.target is not None
         held = max(4, self.samples // 5)
-        plan = plan_for(self.space, session.target, samples=self.samples, check=held, table=False)
+        plan = design_for(self.space, session.target, samples=self.samples, check=held, table=False)
         path = session.folder / "profile.json"
         profile_space(
             self.space, session.target, path, plan=plan, seconds=self.seconds,
@@ -147,9 +147,19 @@ class Lts(Recipe):
         )  # fmt: skip
 
     def search(self, session: Session) -> None:
-        """Evolve on predictions, then measure the front."""
+        """Evolve on predictions as long as the budget lasts, then measure the front."""
         session.say(f"searching {self.candidates:,} candidates, then measuring the front")
-        session.run(self.estimator(session), seconds=self.budget)
+        first = session.kept("candidates", lambda: self.affordable(session))
+        session.run(self.estimator(session), options={"first": first})
+
+    def affordable(self, session: Session) -> int:
+        """How many candidates the budget is enough for."""
+        if self.budget is None:
+            return self.candidates
+        session.run(self.estimator(session), trials=self.candidates, seconds=self.budget)
+        found = max(1, len(session.study.trials))
+        session.say(f"the budget was enough for {found:,} candidates")
+        return found
 
     def measure_baseline(self, session: Session) -> None:
         """The baseline as the front was measured."""

@@ -206,7 +206,9 @@ class Priced(OneShot):
             chosen += 1
             session.kept(f"found-{method.kind}", partial(asdict, found))
             about = {"method": found.method, "price": found.price, "folder": found.folder}
-            Trace(session.folder / SUPERNET).add("found", **about)
+            trace = Trace(session.folder / SUPERNET)
+            if {"kind": "found", **about} not in trace.lines():  # it is a search continued
+                trace.add("found", **about)
         if not chosen:
             raise InputError(
                 f"Nothing was found, at any price: {fault}. Lower the rate of the search "

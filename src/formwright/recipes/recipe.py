@@ -49,8 +49,8 @@ class Recipe(ABC):
     seed: int = 0
     changed: tuple[str, ...] = ()
 
-    FREE: ClassVar[frozenset[str]] = frozenset({"workers", "changed"})  # may differ when continued
-    APART: ClassVar[frozenset[str]] = frozenset({"name", "seed", "task", "target"})
+    FREE: ClassVar[frozenset[str]] = frozenset({"workers"})  # may differ when continued
+    APART: ClassVar[frozenset[str]] = frozenset({"name", "seed", "task", "target", "changed"})
     ENDS: ClassVar[bool] = True  # whether it has an end that no budget moves
 
     # --- what it is made from -----------------------------------------------------------
@@ -108,6 +108,13 @@ class Recipe(ABC):
             target = target.replace(length=known_task(task).frame.length)
         return replace(self, task=task, target=target)
 
+    def on_target(self, target: Target | str) -> Self:
+        """The same on another target; what a short form leaves out stays as it is."""
+        if isinstance(target, str):
+            usual = self.target or Target(length=known_task(self.task).frame.length)
+            target = read_target(target, usual)
+        return replace(self, target=target)
+
     def beginning_at(self, folder: str) -> Self:
         """The same from a trained model."""
         raise InputError(
@@ -124,9 +131,11 @@ class Recipe(ABC):
 
     def with_setting(self, change: str) -> Self:
         """The same with a hyperparameter set: ``training.steps=200``."""
-        return replace(
-            with_setting(self, change, usual="training"), changed=(*self.changed, change)
-        )
+        name = change.partition("=")[0]
+        if name in {field.name for field in fields(Recipe)}:
+            raise InputError(f"--set {change} is not for what makes a search; give --{name}.")
+        made = with_setting(self, change, usual="training")
+        return replace(made, changed=(*self.changed, change))
 
     @property
     def remembered(self) -> dict[str, str]:
@@ -239,7 +248,4 @@ def recipe(
         made = made.beginning_at(start)
     for change in changes:
         made = made.with_setting(change)
-    if isinstance(target, str) and target:
-        usual = made.target or Target(length=known_task(made.task).frame.length)
-        target = read_target(target, usual)
-    return replace(made, seed=seed, target=target or made.target)
+    return replace(made.on_target(target) if target else made, seed=seed)

@@ -1,20 +1,21 @@
 """Values that people type, ``lr=1e-3`` or ``training.steps=200``, as fields of frozen records."""
 
 import ast
-import typing
-from collections.abc import Iterable, Mapping
-from dataclasses import is_dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from formwright.errors import InputError, UnknownName
 
 Record = TypeVar("Record")
+_WORDS = {"true": True, "false": False, "none": None}
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "none"}
 
 
 def settings(cls: type, changes: Iterable[str]) -> dict[str, Any]:
     """``lr=1e-3`` and the like as fields of a configuration, with their types."""
-    known = typing.get_type_hints(cls)
-    return dict(_read(known, *_halves(change)) for change in changes)
+    return {name: _read(cls, name, text) for name, text in map(_halves, changes)}
 
 
 def with_setting(record: Record, change: str, usual: str = "") -> Record:
@@ -23,11 +24,11 @@ def with_setting(record: Record, change: str, usual: str = "") -> Record:
     Args:
         record: A frozen dataclass.
         change: Path and value.
-        usual: The field in which a name is looked for that the record itself does not have.
+        usual: The field in which a plain name is looked for that the record itself does not have.
     """
     path, text = _halves(change)
-    first = path.partition(".")[0]
-    if usual and first not in typing.get_type_hints(type(record)):
+    known = _types(type(record))
+    if "." not in path and path not in known and usual in known:
         path = f"{usual}.{path}"
     return _changed(record, path, text, change)
 
@@ -42,12 +43,17 @@ def _changed(record: Any, path: str, text: str, change: str) -> Any:
         return tuple(items)
     if not is_dataclass(record) or isinstance(record, type):
         raise InputError(f"--set {change}: {name!r} stands in {record!r:.60}, which has no parts.")
-    known = typing.get_type_hints(type(record))
     if not rest:
-        return replace(record, **dict([_read(known, name, text)]))
-    if name not in known:
+        return replace(record, **{name: _read(type(record), name, text)})
+    if name not in (known := _types(type(record))):
         raise UnknownName("setting", name, known)
     return replace(record, **{name: _changed(getattr(record, name), rest, text, change)})
+
+
+def _types(cls: type) -> dict[str, Any]:
+    """The fields of a record with their types."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cls)}
 
 
 def _halves(change: str) -> tuple[str, str]:
@@ -57,30 +63,43 @@ def _halves(change: str) -> tuple[str, str]:
     return name, text
 
 
-def _read(known: Mapping[str, Any], name: str, text: str) -> tuple[str, Any]:
+def _read(cls: type, name: str, text: str) -> Any:
+    known = _types(cls)
     if name not in known:
         raise UnknownName("setting", name, known)
-    hint = known[name]
-    words = {w for part in typing.get_args(hint) for w in typing.get_args(part)}
-    words |= {w for w in typing.get_args(hint) if isinstance(w, str)}
-    if hint is str:
-        return name, text
+    if known[name] is str:
+        return text
     try:
-        value = text if text in words else ast.literal_eval(text.replace("true", "True"))
+        value = _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        value = None
-    if not _fits(value, hint, words):
-        allowed = f"one of {', '.join(sorted(words))}" if words else "a number"
+        value = text
+    if not _fits(value, known[name]):
+        allowed = _said(known[name])
         raise InputError(f"--set {name}={text} cannot be used; {name} must be {allowed}.")
-    return name, value
+    return value
 
 
-def _fits(value: Any, hint: Any, words: set[Any]) -> bool:
-    if words:
-        return value in words
-    kinds = str(hint)
-    if isinstance(value, bool):
-        return "bool" in kinds
-    if isinstance(value, int):
-        return "int" in kinds or "float" in kinds
-    return (isinstance(value, float) and "float" in kinds) or isinstance(value, tuple)
+def _fits(value: Any, hint: Any) -> bool:
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if kind is Literal:
+        return value in parts
+    if kind is tuple:
+        every = parts[:1] * len(value) if isinstance(value, tuple) and ... in parts else parts
+        return (
+            isinstance(value, tuple) and len(value) == len(every) and all(map(_fits, value, every))
+        )
+    return type(value) is hint or (hint is float and type(value) is int)
+
+
+def _said(hint: Any) -> str:
+    """What fits, in words."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(map(_said, parts))
+    if kind is Literal:
+        return f"one of {', '.join(sorted(map(str, parts)))}"
+    if kind is tuple and parts[0] in _KINDS:
+        return "several, such as (1, 2)"
+    return _KINDS.get(hint, "set by its parts, such as training.steps=200")

@@ -73,7 +73,8 @@ class UsualSearch(Recipe):
     trials: int | None = None
     control: int = 5  # every so manieth trial is random search
 
-    FREE: ClassVar[frozenset[str]] = Recipe.FREE | {"seconds", "trials", "own_space"}
+    FREE: ClassVar[frozenset[str]] = Recipe.FREE | {"seconds", "trials"}
+    APART: ClassVar[frozenset[str]] = Recipe.APART | {"own_space"}
     ENDS: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -151,8 +152,9 @@ class UsualSearch(Recipe):
 
     @property
     def top(self) -> int:
-        """The last rung that a trial can reach."""
-        return self.rungs - 1 if self.make_strategy()[0] in STAGED else 0
+        """The last rung that a trial can reach; it does not take the space to know."""
+        staged = self.strategy in STAGED or (self.trains and not self.strategy)
+        return self.rungs - 1 if staged else 0
 
     def make_strategy(self) -> tuple[str, Mapping[str, Any]]:
         """The strategy, or the best one for the estimator and the space."""

@@ -1,5 +1,6 @@
 """What a user asks of a search: objectives, limits, folders, continuing."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,25 @@ import formwright as fw
 from formwright.cli.live import View
 from formwright.cost import Target, read_target
 from formwright.errors import FormwrightError, InputError
+from formwright.estimate.training import known_task
 from formwright.recipes import par
-from formwright.recipes.catalogue import recipe, recipe_of
-from formwright.recipes.conduct import begin, conduct
 from formwright.recipes.headline import headline_objectives
-from formwright.recipes.plan import Plan
-from formwright.recipes.record import differences
-from formwright.space import Limit
+from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.recipe import recipe
+from formwright.recipes.usual import UsualSearch
+from formwright.space import Limit, TreeSpace
 from formwright.space.constraint import Where
 from formwright.space.files import write_space
 from formwright.study import Study
 from formwright.study.job import discreet
 from formwright.study.outcome import read_outcome
+from formwright.testing.clock import counted_clock
 from formwright.trial import Objective
 
 TASK = "listops-tiny?train=200&valid=50"
-FREE = Plan(task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=4, width=64)
+FREE = UsualSearch(
+    task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=4, width=64
+)
 CHEAP = ("search", "--task", TASK, "--cost", "flops", "--estimator", "decoder_params")
 CHEAP = (*CHEAP, "--workers", "1", "--width", "64")
 
@@ -44,7 +48,7 @@ CHEAP = (*CHEAP, "--workers", "1", "--width", "64")
     ],
 )
 def test_quality_comes_first_unless_ordered(asked: dict[str, Any], names: list[str]) -> None:
-    assert [o.name for o in FREE.replace(**asked).objectives()] == names
+    assert [o.name for o in replace(FREE, **asked).objectives()] == names
 
 
 def test_objectives_keep_the_order_they_are_given_in(tmp_path: Path) -> None:
@@ -62,8 +66,10 @@ def test_objectives_keep_the_order_they_are_given_in(tmp_path: Path) -> None:
 
 
 def test_one_objective_alone_has_a_champion_and_no_cost(tmp_path: Path) -> None:
-    study = begin(FREE.replace(maximise=("decoder_params",), trials=30), tmp_path)
-    _, outcome = conduct(study)
+    made = replace(FREE, maximise=("decoder_params",), trials=30)
+    study = begin(made, tmp_path)
+    conduct(made, study)
+    outcome = read_outcome(tmp_path)
     assert outcome.chosen is not None
     best = max(trial.values["decoder_params"] for trial in study.trials)
     assert study.trials[outcome.chosen].values["decoder_params"] == best
@@ -72,9 +78,10 @@ def test_one_objective_alone_has_a_champion_and_no_cost(tmp_path: Path) -> None:
 
 
 def test_an_objective_that_nothing_measures_is_refused_before_trials(tmp_path: Path) -> None:
-    study = begin(FREE.replace(minimise=("foo",)), tmp_path)
+    made = replace(FREE, minimise=("foo",))
+    study = begin(made, tmp_path)
     with pytest.raises(InputError, match=r"Nothing here measures 'foo'; what is measured: .*flops"):
-        conduct(study)
+        conduct(made, study)
     assert study.trials == []
 
 
@@ -89,9 +96,9 @@ def test_an_objective_that_nothing_measures_is_refused_before_trials(tmp_path: P
         ({"minimise": ("loss",), "maximise": ("loss",)}, "loss would be an objective twice"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, Any], says: str) -> None:
+def test_a_search_that_makes_no_sense_is_refused(change: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        FREE.replace(**change)
+        replace(FREE, **change)
 
 
 # --- continuing -------------------------------------------------------------------------------
@@ -99,7 +106,8 @@ def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, Any], says: str
 
 def test_what_was_said_is_taken_back_when_the_search_goes_on(tmp_path: Path) -> None:
     study = begin(FREE, tmp_path)
-    _, first = conduct(study)
+    conduct(FREE, study)
+    first = read_outcome(tmp_path)
     assert first.headline
     assert first.trials == 4
     seen: list[str] = []
@@ -108,11 +116,13 @@ def test_what_was_said_is_taken_back_when_the_search_goes_on(tmp_path: Path) -> 
         if event.kind == "finished":
             seen.append(read_outcome(tmp_path).headline)
 
-    ending, second = conduct(study, trials=40, stop=lambda: len(seen) >= 3, on_event=on_event)
-    assert ending == "stopped"
-    assert seen[0] == second.headline == read_outcome(tmp_path).headline == ""
+    more = replace(FREE, trials=40)
+    assert conduct(more, study, stop=lambda: len(seen) >= 3, on_event=on_event) == "stopped"
+    second = read_outcome(tmp_path)
+    assert seen[0] == second.headline == ""
     assert second.baseline == first.baseline
-    _, third = conduct(study, trials=len(study.trials))
+    conduct(replace(FREE, trials=len(study.trials)), study)
+    third = read_outcome(tmp_path)
     assert third.headline
     assert third.trials == len(study.trials)
 
@@ -129,6 +139,30 @@ def test_stopping_says_how_to_reach_the_same_end(
     assert f"go on with: formwright resume {out} --trials 400" in " ".join(done.stdout.split())
 
 
+def test_resuming_without_a_budget_goes_to_the_end_it_was_begun_for(
+    tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "r")
+    with monkeypatch.context() as patch:
+        patch.setattr(View, "stopped", lambda view: view.finished >= 2)
+        assert in_process(*CHEAP, "--trials", "7", "--out", out).returncode == 130
+    assert len(Study.open(out).trials) < 7
+    for words, trials in ((), 7), (("--trials", "9"), 9):
+        done = in_process("resume", out, "--json", *words)
+        assert done.returncode == 0, done.stderr
+        assert len(json.loads(done.stdout)["trials"]) == trials
+    done = in_process("resume", out, "--trials", "0")
+    assert done.returncode == 2
+    assert "leave nothing to do" in done.stderr
+
+
+def test_a_study_that_no_search_began_is_not_resumed(tmp_path: Path, in_process: InProcess) -> None:
+    Study.create(tmp_path / "r", space=FREE.make_space(), objectives=FREE.objectives()).close()
+    done = in_process("resume", str(tmp_path / "r"))
+    assert done.returncode == 2
+    assert "was not begun by a search that can be continued here" in " ".join(done.stderr.split())
+
+
 def test_another_space_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     space = FREE.make_space()
     other = space.limited(Limit("params", high=10**6))
@@ -142,12 +176,12 @@ def test_another_space_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 def test_a_space_in_a_file_is_searched_and_not_changed_midway(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     write_space(path, FREE.make_space())
-    plan = FREE.replace(space=str(path))
-    conduct(begin(plan, tmp_path / "run"))
-    assert len(begin(plan, tmp_path / "run").trials) == 4
+    made = replace(FREE, space=str(path))
+    conduct(made, begin(made, tmp_path / "run"))
+    assert len(begin(made, tmp_path / "run").trials) == 4
     write_space(path, FREE.make_space().limited(Limit("params", high=10**6)))
     with pytest.raises(InputError, match="holds another search: its space"):
-        begin(plan, tmp_path / "run")
+        begin(made, tmp_path / "run")
 
 
 def test_any_function_can_be_a_constraint(tmp_path: Path) -> None:
@@ -157,8 +191,20 @@ def test_any_function_can_be_a_constraint(tmp_path: Path) -> None:
     found = fw.search(TASK, space, trials=8, **usual)
     assert len(found.trials) == 8
     assert all(len(found.architecture(trial).layers.layers) <= 5 for trial in found.trials)
+    study = Study.open(tmp_path)
     with pytest.raises(FormwrightError, match="few"):
-        conduct(Study.open(tmp_path), trials=20)
+        conduct(replace(recipe_of(study), trials=20), study)
+
+
+def test_a_space_of_ones_own_is_resumed_from_its_record(
+    tmp_path: Path, in_process: InProcess
+) -> None:
+    made = FREE.make_space()
+    space = TreeSpace(made.declared, made.constraints, name="mine")  # type: ignore[attr-defined]
+    fw.search(TASK, space, trials=3, budget=None, out=tmp_path, **_free())
+    done = in_process("resume", str(tmp_path), "--trials", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["trials"]) == 5
 
 
 def test_a_folder_in_the_home_is_found_again(
@@ -171,10 +217,10 @@ def test_a_folder_in_the_home_is_found_again(
         (folder / "reviews.csv").write_text("text,label\n" + rows)
     monkeypatch.setenv("HOME", str(home))
     for folder in (home, tmp_path / "home2"):
-        plan = FREE.replace(task=f"classify:{folder / 'reviews.csv'}")
-        conduct(begin(plan, tmp_path / f"run-{folder.name}"))
-        study = begin(plan, tmp_path / f"run-{folder.name}")
-        conduct(study, trials=6)
+        made = replace(FREE, task=f"classify:{folder / 'reviews.csv'}")
+        conduct(made, begin(made, tmp_path / f"run-{folder.name}"))
+        study = begin(made, tmp_path / f"run-{folder.name}")
+        conduct(replace(recipe_of(study), trials=6), study)
         assert len(study.trials) == 6
     assert str(home) + "/" not in (tmp_path / "run-home" / "study.db").read_bytes().decode("latin1")
 
@@ -232,38 +278,49 @@ def test_wrong_kinds_in_python_are_told(tmp_path: Path) -> None:
 
 
 def test_what_a_target_leaves_out_is_that_of_the_task_or_the_preset() -> None:
-    length = FREE.make_target().length
-    assert FREE.replace(target="threads=2").make_target() == Target(threads=2, length=length)
-    assert FREE.replace(target="length=9").make_target().length == 9
+    timed = replace(FREE, cost="latency").where()
+    assert timed == Target(length=known_task(TASK).frame.length)
+    assert FREE.where() is None
     usual: Any = recipe("par", "small")
     asked: Any = recipe("par", "small", target="threads=2")
     assert asked.target == usual.target.replace(threads=2)
     assert read_target("onnx") == Target(runtime="onnx")
 
 
+def test_python_takes_a_target_as_it_is_typed(tmp_path: Path) -> None:
+    with counted_clock():
+        free: Any = {**_free(), "cost": "latency", "target": "batch=2"}
+        found = fw.search(TASK, budget=None, trials=2, out=tmp_path, **free)
+        again = fw.search(TASK, budget=None, trials=3, out=tmp_path, **free)
+    assert (found.meta["target"]["batch"], found.meta["target"]["length"]) == (2, 30)
+    assert len(again.trials) == 3
+
+
 def test_a_recipe_is_continued_with_its_own_numbers_only(tmp_path: Path) -> None:
     made = replace(par.smoke(), target=None)
-    study = made.begin(tmp_path)
-    assert differences(study, made) == []
+    begin(made, tmp_path).close()
+    begin(made, tmp_path).close()
     longer = replace(made, training=made.training.replace(steps=7))
     with pytest.raises(InputError, match=r"its training\.steps is 3, not 7"):
-        longer.begin(tmp_path)
+        begin(longer, tmp_path)
     with pytest.raises(InputError, match="its target is not given, not eager"):
-        par.smoke().begin(tmp_path)
+        begin(par.smoke(), tmp_path)
     with pytest.raises(InputError, match=r"its training\.weight_decay is not given, not 0\.0"):
-        replace(made, training=made.training.replace(weight_decay=0.0)).begin(tmp_path)
-    other = longer.begin(tmp_path / "other")
+        begin(replace(made, training=made.training.replace(weight_decay=0.0)), tmp_path)
+    other = begin(longer, tmp_path / "other")
     with pytest.raises(InputError, match=r"its training\.steps is 7, not 3"):
         recipe_of(other)
     assert recipe_of(Study.open(tmp_path)).name == made.name
 
 
 def test_resuming_a_recipe_takes_no_budget(tmp_path: Path, in_process: InProcess) -> None:
-    replace(par.smoke(), target=None).begin(tmp_path / "r")
-    for words in (("--budget", "5s"), ("--trials", "500"), ("--workers", "7")):
+    begin(replace(par.smoke(), target=None), tmp_path / "r")
+    for words in (("--budget", "5s"), ("--trials", "500")):
         done = in_process("resume", str(tmp_path / "r"), *words)
         assert done.returncode == 2
-        assert f"{words[0]} does not apply to the recipe" in " ".join(done.stderr.split())
+        assert "has an end of its own, so --budget and --trials do not" in " ".join(
+            done.stderr.split()
+        )
 
 
 def _free() -> dict[str, Any]:
