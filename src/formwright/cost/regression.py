@@ -112,18 +112,9 @@ class Correction:
         )
         points = checked(data["points"], (None, columns))
         answers = checked(data["answers"], (len(points),))
-        share = finite(data["share"])
-        return cls(
-            scale,
-            middle,
-            width,
-            points,
-            answers,
-            _root(points, share),
-            share,
-            finite(data["noise"]),
-            finite(data["mean"]),
-        )
+        share, noise, mean = (finite(data[name]) for name in ("share", "noise", "mean"))
+        root = _root(points, share)
+        return cls(scale, middle, width, points, answers, root, share, noise, mean)
 
 
 def fit_terms(rows: Array, values: Array, *, positive: bool, penalty: float) -> Terms:

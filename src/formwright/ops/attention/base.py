@@ -26,6 +26,11 @@ class Sight:
     dropout: float = 0.0
     x: Tensor | None = None  # (b, n, w) the attention's own input
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What every kernel is told: which keys are real, and whether the future is hidden."""
+        return {"mask": self.keys, "causal": self.causal}
+
 
 class MechanismOp(nn.Module):
     """From queries, keys and values of all heads to one result per query."""

@@ -64,12 +64,5 @@ class LocalOp(MechanismOp):
     """Blocks that do not overlap."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
-        return local_attention(
-            q,
-            k,
-            v,
-            mask=sight.keys,
-            causal=sight.causal,
-            block=self.node.block,
-            visible_padding=self.node.lra,
-        )
+        block, lra = self.node.block, self.node.lra
+        return local_attention(q, k, v, block=block, visible_padding=lra, **sight.told)

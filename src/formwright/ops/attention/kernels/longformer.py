@@ -136,15 +136,10 @@ class LongformerOp(MechanismOp):
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        window, tokens = self.node.window, self.node.global_tokens
+        own = self._global(sight.x) if tokens else None
         return longformer_attention(
-            q,
-            k,
-            v,
-            mask=sight.keys,
-            causal=sight.causal,
-            window=self.node.window,
-            global_tokens=self.node.global_tokens,
-            global_qkv=self._global(sight.x) if self.node.global_tokens else None,
+            q, k, v, window=window, global_tokens=tokens, global_qkv=own, **sight.told
         )
 
     def _global(self, x: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

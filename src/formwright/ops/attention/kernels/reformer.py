@@ -309,14 +309,8 @@ class ReformerOp(MechanismOp):
             return reformer_lra_attention(
                 k, v, rotations=rotations, chunks=self.node.chunks, keep_padding=True
             )
-        return reformer_attention(
-            k,
-            v,
-            rotations=rotations,
-            mask=sight.keys,
-            causal=sight.causal,
-            chunk_length=self.node.chunk,
-        )
+        chunk = self.node.chunk
+        return reformer_attention(k, v, rotations=rotations, chunk_length=chunk, **sight.told)
 
     def joined(self, mixed: Tensor, length: int) -> Tensor:
         if self.node.lra:

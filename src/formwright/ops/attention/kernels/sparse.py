@@ -145,13 +145,5 @@ class SparseOp(MechanismOp):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
         mixed = sparse_cls_attention if self.node.lra else sparse_attention
-        return mixed(
-            q,
-            k,
-            v,
-            mask=sight.keys,
-            causal=sight.causal,
-            block=self.node.block,
-            summary=self.node.summary,
-            first_column=self.node.lra,
-        )
+        block, summary, lra = self.node.block, self.node.summary, self.node.lra
+        return mixed(q, k, v, block=block, summary=summary, first_column=lra, **sight.told)
