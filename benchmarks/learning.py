@@ -66,7 +66,7 @@ def most_frequent_tag(task: Task) -> float:
     """Accuracy of giving every word the tag it has most often in training."""
     seen: dict[int, Counter[int]] = {}
     everywhere: Counter[int] = Counter()
-    plan = task.plan(batch_tokens=8192, seed=0)
+    plan = task.sampler(batch_tokens=8192, seed=0)
     for step in range(plan.steps_per_epoch):
         batch = plan.batch(step)
         real = batch.targets >= 0

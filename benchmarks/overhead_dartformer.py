@@ -99,7 +99,7 @@ def steppers(size: Size) -> dict[str, Callable[[], None]]:
         layers=1,
     )
     config = TrainConfig(steps=10**6, batch_tokens=size.batch_tokens)
-    plan = task.plan(batch_tokens=size.batch_tokens, seed=0)
+    plan = task.sampler(batch_tokens=size.batch_tokens, seed=0)
     batches = [plan.batch(step) for step in range(BATCHES)]
     supernet = Supernet(encoders.block_space())
     search = SupernetSearch(supernet, UniformPolicy(supernet), task, config, SearchConfig(every=0))

@@ -60,7 +60,7 @@ def searching(
     means = [name for name in supernet.slots if name.startswith("mean")]
     policy = method.policy(supernet, costs, PRICE, means)
     search = SupernetSearch(supernet, policy, task, config, method.choices)
-    plan = task.plan(batch_tokens=config.batch_tokens, seed=config.seed)
+    plan = task.sampler(batch_tokens=config.batch_tokens, seed=config.seed)
 
     def step(number: int) -> None:
         batch = plan.batch(number)

@@ -42,7 +42,7 @@ def steppers(width: int, slots: int, length: int) -> dict[str, Callable[[int], N
     task = load_task(f"stdlib?length={length}")
     family = style("transformer_xl", width)
     config = TrainConfig(steps=10**6, batch_tokens=8 * length, lr=1e-4, warmup=1, memory=length)
-    plan = task.plan(batch_tokens=config.batch_tokens, seed=0, memory=length)
+    plan = task.sampler(batch_tokens=config.batch_tokens, seed=0, memory=length)
     arch = parse(par.plain_order(slots), defaults=family).bind(task.frame)
     engine = Engine(build(arch), task, config, torch.device("cpu"), join_world(torch.device("cpu")))
 

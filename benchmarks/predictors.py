@@ -34,7 +34,7 @@ from formwright.cost.design import chosen
 from formwright.cost.features import features
 from formwright.cost.journal import Measured, steadied
 from formwright.cost.predictor import Predictor
-from formwright.cost.profiling import Plan, profile_space, with_reference
+from formwright.cost.profiling import Design, profile_space, with_reference
 from formwright.cost.quality import quality
 from formwright.cost.table import pieces_of
 from formwright.cost.target import Target
@@ -194,7 +194,7 @@ def measured_here(
     for seed, number in ((1000, check), (2000, samples)):
         rng = random.Random(seed)
         members.append(tuple(space.resolve(space.sample(rng)) for _ in range(number)))
-    plan = Plan(tuple(pieces_of(space, target)), members[0], members[1])
+    plan = Design(tuple(pieces_of(space, target)), members[0], members[1])
     start = time.perf_counter()
 
     def said(event: dict[str, Any]) -> None:

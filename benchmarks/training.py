@@ -93,7 +93,7 @@ def contenders(task: Task) -> dict[str, Callable[[int], None]]:
     ours = Engine(build(arch), task, CONFIG, torch.device("cpu"), World())
     same = build(arch).train()
     plain = PlainGPT(task.frame.vocab)
-    plan = task.plan(batch_tokens=CONFIG.batch_tokens, seed=0)
+    plan = task.sampler(batch_tokens=CONFIG.batch_tokens, seed=0)
 
     def loss_of(tokens: Tensor, targets: Tensor) -> Tensor:
         return same.loss(tokens, targets).mean()
@@ -115,7 +115,7 @@ def hugging_face(
         from transformers import TrainingArguments as Arguments
     except ImportError:
         return None
-    plan = task.plan(batch_tokens=CONFIG.batch_tokens, seed=0)
+    plan = task.sampler(batch_tokens=CONFIG.batch_tokens, seed=0)
     rows = [plan.batch(n).inputs["tokens"] for n in range(steps + UNTIMED)]
     data = [{"input_ids": row, "labels": row} for batch in rows for row in batch]
     shape = {"n_positions": LENGTH, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS}
@@ -167,7 +167,7 @@ def padding_waste() -> dict[str, float]:
     found = {}
     for name in ("listops-tiny", "reverse"):
         task = load_task(name)
-        plan = task.plan(batch_tokens=2048, seed=0)
+        plan = task.sampler(batch_tokens=2048, seed=0)
         batches = [plan.batch(n) for n in range(min(200, plan.steps_per_epoch))]
         found[name] = statistics.fmean(batch.padding for batch in batches)
     return found

@@ -116,7 +116,7 @@ from types import SimpleNamespace
 from formwright.cost import Target, read_target
 from formwright.cost.runtime import prepare
 from formwright.execute import executor_for
-from formwright.recipes.plan import Plan
+from formwright.recipes.usual import UsualSearch
 from formwright.tasks import load_task
 
 arch = formwright.parse("doubling in gpt2(16) for frame(9, 9, lm)")
@@ -127,8 +127,8 @@ found["twice"] = layer(torch.tensor([[[1.5]]]), None).tolist()
 found["task"] = load_task("parity").metric == load_task("listops-tiny").metric
 work = SimpleNamespace(arch=formwright.parse("sfsf in gpt2(16) for frame(9, 9, lm)"), seed=0)
 for name in ("depth", "seven"):
-    plan = Plan(task="listops-tiny", estimator=name, cost="params")
-    found[name] = plan.make_estimator(None)(work)[name]
+    made = UsualSearch(task="listops-tiny", estimator=name, cost="params")
+    found[name] = made.make_estimator()(work)[name]
 prepare(arch, read_target("still,length=4"))()
 try:
     Target(runtime="still", dtype="int8")

@@ -28,7 +28,7 @@ class Registry(Generic[Thing]):
 
     Args:
         what: What one of them is, for messages: ``strategy``.
-        group: Entry point group of installed packages: ``formwright.strategies``.
+        group: Entry point group of installed packages: ``formwright.strategies``; empty for none.
         home: The package whose files register themselves; none where it is empty.
         files: Those files in order; all of the package, also below it, when not given.
         listing: What a message about an unknown name ends with.
@@ -106,7 +106,7 @@ class Registry(Generic[Thing]):
         except BaseException:
             self._loaded = False
             raise
-        for plugin in entry_points(group=self.group):
+        for plugin in entry_points(group=self.group) if self.group else ():
             self._take_in(plugin)
 
     def _modules(self) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tests.cost.planted import TARGET, FakeMeter, cost, members, small_space
 
 from formwright.arch.codec import to_data
 from formwright.cost.profile import Profile, load_profile, save_profile
-from formwright.cost.profiling import Plan, plan_for, profile_space
+from formwright.cost.profiling import Design, design_for, profile_space
 from formwright.cost.quality import quality
 from formwright.cost.table import Table, measured_entries, pieces_of, shape_of, with_numbers
 from formwright.errors import FormatError, InputError, StorageError
@@ -23,8 +23,8 @@ def measured_table() -> Table:
     return Table(tuple(entries), TARGET)
 
 
-def small_plan(**changes: int) -> Plan:
-    return plan_for(small_space(), TARGET, **{"samples": 24, "check": 10, **changes})
+def small_plan(**changes: int) -> Design:
+    return design_for(small_space(), TARGET, **{"samples": 24, "check": 10, **changes})
 
 
 def test_a_table_adds_up_to_a_planted_cost() -> None:

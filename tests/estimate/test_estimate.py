@@ -185,7 +185,7 @@ def test_proxies_tell_a_deep_model_from_a_shallow_one(name: str) -> None:
 
 def test_gradient_scores_are_their_formulas(small: Architecture) -> None:
     task = load_task(TASK)
-    batch = task.plan(batch_tokens=1024, seed=0).batch(0)
+    batch = task.sampler(batch_tokens=1024, seed=0).batch(0)
     model = build(small, seed=0)
     task.loss(model, batch).backward()
     norms = snips = 0.0
@@ -200,7 +200,7 @@ def test_gradient_scores_are_their_formulas(small: Architecture) -> None:
 
 def test_head_importance_is_zero_where_the_output_map_is_zero(small: Architecture) -> None:
     task = load_task(TASK)
-    batch = task.plan(batch_tokens=1024, seed=0).batch(0)
+    batch = task.sampler(batch_tokens=1024, seed=0).batch(0)
 
     class Silent(Sample):
         def model(self) -> Any:

@@ -52,7 +52,7 @@ def test_workers_killed_at_random_leave_every_trial_recorded_once(tmp_path: Path
         while not over.wait(0.01):
             if len(evaluate.lines()) < 10 * (len(kills) + 1):
                 continue
-            busy = [hand.process.pid for hand in list(executor._hands) if hand.ready]
+            busy = [handle.process.pid for handle in list(executor._handles) if handle.ready]
             if busy and (pid := rng.choice(busy)) is not None:
                 os.kill(pid, signal.SIGKILL)
                 kills.append(pid)
@@ -80,7 +80,7 @@ def test_a_worker_that_falls_silent_is_replaced(tmp_path: Path) -> None:
     paused: list[int] = []
 
     def pause() -> None:
-        while not (busy := [h for h in list(executor._hands) if h.trial is not None]):
+        while not (busy := [h for h in list(executor._handles) if h.trial is not None]):
             time.sleep(0.01)
         pid = busy[0].process.pid
         assert pid is not None

@@ -6,6 +6,16 @@ from collections.abc import Sequence
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.components import (
+    cut_feedforward,
+    cut_heads,
+    cut_query_key,
+    cut_value,
+    sliced_feedforward,
+    sliced_heads,
+    sliced_query_key,
+    sliced_value,
+)
 from torch import Tensor, nn
 
 from formwright.arch import (
@@ -20,20 +30,12 @@ from formwright.arch import (
     Rotary,
     Site,
 )
-from formwright.arch.components import cut_feedforward, cut_heads, cut_query_key, cut_value
 from formwright.arch.connector import unrolled
 from formwright.arch.layer import Layer
 from formwright.errors import ShapeError
 from formwright.ops import Builder, Context
 from formwright.ops.attention.attention import AttentionOp
-from formwright.ops.components import (
-    kept_attention,
-    kept_feedforward,
-    sliced_feedforward,
-    sliced_heads,
-    sliced_query_key,
-    sliced_value,
-)
+from formwright.ops.components import kept_attention, kept_feedforward
 from formwright.ops.connector import ConnectedOp
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 from formwright.ops.norm.layernorm import LayerNormOp, gated_layer_norm

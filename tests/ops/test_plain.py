@@ -21,7 +21,7 @@ from formwright.arch import (
     Site,
 )
 from formwright.ops import Builder, Context
-from formwright.ops.feedforward.activation import squared_relu
+from formwright.ops.feedforward.feedforward import squared_relu
 
 
 def made(node: Layer, width: int = 8, *, causal: bool = False) -> nn.Module:

@@ -32,7 +32,7 @@ from formwright.arch import (
 )
 from formwright.arch.graph.programs import NORM
 from formwright.ops import Context, Past
-from formwright.ops.feedforward.activation import squared_relu
+from formwright.ops.feedforward.feedforward import squared_relu
 from formwright.testing import OperatorTestCase
 
 HEADS, INNER = 4, 32

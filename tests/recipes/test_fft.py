@@ -91,7 +91,7 @@ def test_a_price_of_zero_is_plain_training(kind: str, accumulate: int) -> None:
     before = [p.detach().clone() for p in whole.parameters()]
     plain, _ = train(whole, task, config)
     assert not all(map(torch.equal, before, plain.parameters()))
-    batch = task.plan(batch_tokens=480, seed=5).batch(0)
+    batch = task.sampler(batch_tokens=480, seed=5).batch(0)
     with torch.no_grad():
         answers = [model.eval()(**batch.inputs) for model in (found, plain)]
     torch.testing.assert_close(*answers, rtol=0, atol=1e-5)
@@ -147,7 +147,7 @@ def test_adaptive_gates_without_use_fall_in_one_over_the_rate() -> None:
 
 def test_draws_share_a_batch_and_read_every_example_once() -> None:
     task = known_task(TASK)
-    batch = task.plan(batch_tokens=96, seed=0).batch(0)
+    batch = task.sampler(batch_tokens=96, seed=0).batch(0)
     pieces = dealt(batch, 3)
     assert len(pieces) == 3
     assert sum(piece.count for piece in pieces) == batch.count

@@ -192,7 +192,7 @@ def test_weights_and_scores_are_moved_apart() -> None:
     policy = GumbelPolicy(supernet, temperature=recipe.temperature)
     task = load_task(recipe.task)
     steps = SupernetSearch(supernet, policy, task, recipe.search, recipe.choices)
-    plan = task.plan(batch_tokens=256, seed=0, memory=recipe.search.memory)
+    plan = task.sampler(batch_tokens=256, seed=0, memory=recipe.search.memory)
     kinds = []
     for number in range(20):
         weights, choices = recipe.choices.teaches(number)

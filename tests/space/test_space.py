@@ -14,6 +14,7 @@ from formwright.arch import (
     Attention,
     FeedForward,
     Identity,
+    Parallel,
     Residual,
     Stack,
     arch_id,
@@ -55,6 +56,20 @@ PLAIN = (("heads", 4), ("inner", 1088))
 
 ATTENTION, FEED = Residual(Attention(2)), Residual(FeedForward(8))
 
+
+def twice_each(layers: int) -> Stack:
+    """Layers in which one decision stands twice, beside one that all layers share."""
+    each = (
+        (
+            FeedForward(Span(f"inner{i}", 4, 12, 4)),
+            Maybe(f"more{i}", FeedForward(Span(f"inner{i}", 4, 12, 4))),
+        )
+        for i in range(layers)
+    )
+    last = OneOf("last", (ATTENTION, FEED))
+    return Stack(tuple(part for layer in each for part in (*layer, last)))
+
+
 SMALL = {
     "one": TreeSpace(Stack((OneOf("a", (ATTENTION, FEED)), OneOf("b", (ATTENTION, Identity()))))),
     "some": TreeSpace(Stack((SomeOf("a", (ATTENTION, FEED, Identity()), 1, 2),))),
@@ -85,6 +100,13 @@ SMALL = {
         Stack(
             (Maybe("a", OneOf("k", (ATTENTION, FEED))), Maybe("b", OneOf("k", (FEED, ATTENTION))))
         )
+    ),
+    "shared within layers": TreeSpace(twice_each(2)),
+    "shared above and below": TreeSpace(
+        OneOf("k", (Stack((OneOf("k", (FEED, ATTENTION)), Maybe("m", FEED))), Identity()))
+    ),
+    "equal layers": TreeSpace(
+        Stack((Stack((OneOf("a", (ATTENTION, FEED)), Maybe("b", FEED))),) * 3 + (Maybe("b", FEED),))
     ),
     "limited": TreeSpace(FeedForward(Span("inner", 1, 9, 1)), (Where(lambda f: f.inner % 2 == 0),)),
 }
@@ -129,6 +151,15 @@ def test_published_spaces_have_their_published_size() -> None:
     inner = {w: sum(f > 1.7 * w for f in range(128, 4033, 64)) for w in range(128, 961, 64)}
     by_hand = sum((3 * inner[w]) ** n for n in range(2, 16) for w in inner)
     assert TreeSpace(named_space("lts-gpt2").declared).size() == by_hand
+
+
+def test_spaces_whose_layers_share_decisions_are_counted_without_being_listed() -> None:
+    assert TreeSpace(twice_each(40)).size() == 2 * 6**40
+    row = tuple(OneOf(f"kind{i}", (ATTENTION, FEED, Identity())) for i in range(12))
+    layer = Parallel((FEED,)).replace(branches=row)
+    space = TreeSpace(Stack((layer,) * 6))
+    assert space.size() == 3**12
+    assert space_from_data(json.loads(json.dumps(space_data(space)))).size() == 3**12
 
 
 def test_what_lts_published_is_in_its_space() -> None:

@@ -420,7 +420,7 @@ def test_weights_and_architecture_never_touch_each_other() -> None:
     supernet = Supernet(toy_space(), dropout=0.1)
     policy = GumbelPolicy(supernet)
     search = SupernetSearch(supernet, policy, ToyTask(), numbers())
-    batch = ToyTask().plan(batch_tokens=48, seed=0).batch(0)
+    batch = ToyTask().sampler(batch_tokens=48, seed=0).batch(0)
 
     def state() -> tuple[Tensor, Tensor]:
         weights = torch.cat([p.detach().flatten() for p in supernet.parameters()])

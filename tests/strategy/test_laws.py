@@ -166,7 +166,7 @@ def test_one_in_three_goes_on_from_every_rung_of_a_staged_search() -> None:
 
 
 def confirming(**options: int | str) -> Strategy:
-    return make_strategy("confirmed", toy_space(), [ERROR, SIZE], 0, inner="random", **options)
+    return make_strategy("two_stage", toy_space(), [ERROR, SIZE], 0, inner="random", **options)
 
 
 def test_a_confirmed_search_tries_its_front_again_and_ends() -> None:
@@ -203,7 +203,7 @@ def test_a_confirmed_search_that_was_stopped_goes_on_to_the_same_end() -> None:
 
 def test_a_space_that_is_used_up_early_is_confirmed_all_the_same() -> None:
     space = TreeSpace((OneOf("a", (1, 2, 3)), OneOf("b", (1, 2))))
-    search = make_strategy("confirmed", space, [ERROR], inner="random", first=100)
+    search = make_strategy("two_stage", space, [ERROR], inner="random", first=100)
     rungs: list[int] = []
     while (proposal := search.ask(len(rungs))) is not None:
         rungs.append(proposal.rung)

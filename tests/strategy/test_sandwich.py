@@ -110,7 +110,7 @@ def test_the_update_is_that_of_the_mean_gradient(distil: bool) -> None:
     policy = SandwichPolicy(trained, between=1, distil=distil)
     search_supernet(trained, policy, ToyTask(), config, ONLY)
     wanted, task = Supernet(toy()).double(), ToyTask()
-    plan = task.plan(batch_tokens=48, seed=0)
+    plan = task.sampler(batch_tokens=48, seed=0)
     passes = _recorded(policy, config)
     total: Any = 0.0
     for number, drawn in enumerate(passes):

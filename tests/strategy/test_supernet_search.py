@@ -145,10 +145,10 @@ def test_every_search_is_looked_at_when_it_ends(tmp_path: Path) -> None:
 class Halved(ToyTask):
     """Every batch of the toy in two: accumulating both is reading the whole."""
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Any:
-        whole = super().plan(batch_tokens=batch_tokens, seed=seed)
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Any:
+        whole = super().sampler(batch_tokens=batch_tokens, seed=seed)
 
-        class Plan:
+        class Sampler:
             def batch(self, step: int) -> Any:
                 batch = whole.batch(step // 2)
                 batch.inputs = {n: x[step % 2 :: 2] for n, x in batch.inputs.items()}
@@ -156,7 +156,7 @@ class Halved(ToyTask):
                 batch.tokens //= 2
                 return batch
 
-        return Plan()
+        return Sampler()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_each_batch_of_an_update_has_coins_of_its_own() -> None:
     supernet = Supernet(space(Maybe("last", Residual(FeedForward(4))), frame=ToyTask().frame))
     policy = BernoulliPolicy(supernet)
     search = SupernetSearch(supernet, policy, ToyTask(), numbers())
-    batch = ToyTask().plan(batch_tokens=48, seed=0).batch(0)
+    batch = ToyTask().sampler(batch_tokens=48, seed=0).batch(0)
     for learns in (False, True):
         drawn = [search.passes(0, part, batch, learns=learns) for part in range(20)]
         assert len({gates.row("last") for ((_, gates),) in drawn}) == 2

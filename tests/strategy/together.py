@@ -42,17 +42,17 @@ CASES: dict[str, tuple[Any, SearchConfig, dict[str, Any]]] = {
 class Halved(ToyTask):
     """Every batch of the toy in two, one for each of two processes."""
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Any:
-        whole = super().plan(batch_tokens=batch_tokens, seed=seed)
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Any:
+        whole = super().sampler(batch_tokens=batch_tokens, seed=seed)
 
-        class Plan:
+        class Sampler:
             def batch(self, step: int) -> Any:
                 batch = whole.batch(step // 2)
                 batch.inputs = {n: x[step % 2 :: 2] for n, x in batch.inputs.items()}
                 batch.targets = batch.targets[step % 2 :: 2]
                 return batch
 
-        return Plan()
+        return Sampler()
 
 
 def begun(case: str) -> tuple[Supernet, GatePolicy]:

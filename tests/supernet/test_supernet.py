@@ -18,13 +18,16 @@ from formwright.arch import (
     Residual,
 )
 from formwright.arch.counting import count
+from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.site import Load
 from formwright.errors import FormwrightError, InputError, ShapeError, SpecError
 from formwright.model import build, load_model, save_model
 from formwright.ops import Past
 from formwright.ops.attention.attention import AttentionOp
 from formwright.space import Maybe, OneOf, Span, TreeSpace
+from formwright.space.choice import stack_of
 from formwright.supernet import Gates, Supernet, option_prices
+from tests.components import sliced_heads
 from tests.helpers import inputs_for
 from tests.supernet.spaces import CAUSAL, CLASSES, SPACES, WIDTH, blocks, deep, order, space
 
@@ -192,7 +195,6 @@ def test_masking_without_renormalisation_leaves_the_others_their_share() -> None
 def test_the_mean_of_single_heads_is_a_share_of_all_heads() -> None:
     from formwright.arch.site import Site
     from formwright.ops.base import Builder, Context
-    from formwright.ops.components import sliced_heads
 
     site = Site(width=WIDTH)
     whole = AttentionOp(Attention(4), site, Builder()).double()
@@ -520,3 +522,29 @@ def test_padding_never_changes_real_tokens_under_any_gates() -> None:
     other = torch.where(mask, tokens, (tokens + 1) % 20)
     a, b = (run(supernet, {"tokens": t, "mask": mask}) for t in (tokens, other))
     torch.testing.assert_close(a[:, :8], b[:, :8], rtol=0, atol=1e-12)
+
+
+def test_options_of_open_size_can_be_computed_again_in_the_backward_pass() -> None:
+    found = wide_orders()
+    kept, again = (shaken(Supernet(found, checkpoint=again)) for again in (False, True))
+    tokens = torch.randint(9, (2, 6), generator=torch.Generator().manual_seed(0))
+    for supernet in (kept, again):
+        supernet.train()
+        with supernet.gated(found.sample(Random(3))):
+            loss = supernet(tokens).square().mean()
+        loss.backward()  # after the gates were put back
+    for one, two in zip(kept.parameters(), again.parameters(), strict=True):
+        assert (one.grad is None) == (two.grad is None)
+        if one.grad is not None and two.grad is not None:
+            torch.testing.assert_close(one.grad, two.grad, rtol=0, atol=1e-12)
+
+
+def wide_orders() -> TreeSpace:
+    """One of two layers in each slot, both of open size."""
+    options = (
+        Residual(Attention(2)).replace(inner=Attention(2).replace(heads=OneOf("heads", (1, 2)))),
+        Residual(FeedForward(8)).replace(inner=FeedForward(8).replace(inner=OneOf("in", (4, 8)))),
+    )
+    layers = stack_of(*(OneOf(f"layer{i}", options) for i in range(3)))
+    frame = Frame(9, 8, LanguageModel())
+    return TreeSpace(Architecture(layers, Decoder(8), frame=frame))

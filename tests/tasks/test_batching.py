@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from formwright.tasks import Batch
 from formwright.tasks.batching import (
     WASTE,
-    BucketPlan,
+    BucketSampler,
     ShuffledPlan,
-    StreamPlan,
+    StreamSampler,
     draw,
     in_order,
     make_buckets,
 )
 
 
-def plan_of(lengths: np.ndarray, tokens: int, seed: int = 0) -> BucketPlan:
+def plan_of(lengths: np.ndarray, tokens: int, seed: int = 0) -> BucketSampler:
     def collate(rows: np.ndarray, step: int) -> Batch:
         raise AssertionError("not needed")
 
-    return BucketPlan(lengths, tokens, seed, collate)
+    return BucketSampler(lengths, tokens, seed, collate)
 
 
 def many_lengths(kind: str, rows: int = 3000) -> np.ndarray:
@@ -132,7 +132,7 @@ def test_a_stream_is_read_without_overlap_and_goes_on_where_it_stopped(
     def make(starts: np.ndarray, length: int, fresh: bool) -> Batch:
         raise AssertionError("not needed")
 
-    plan = StreamPlan(symbols, length, tokens, 3, make)
+    plan = StreamSampler(symbols, length, tokens, 3, make)
     size = plan.steps_per_epoch
     seen: list[int] = []
     before: np.ndarray | None = None

@@ -279,7 +279,7 @@ def test_tasks_and_options_that_do_not_exist_get_a_suggestion(data: Path) -> Non
     with pytest.raises(InputError, match="pool is one of"):
         load_task(f"classify:{data}/reviews.csv?text=body&label=stars&pool=max")
     with pytest.raises(InputError, match="at least 1"):
-        load_task("copy").plan(batch_tokens=0, seed=0)
+        load_task("copy").sampler(batch_tokens=0, seed=0)
 
 
 def test_every_task_is_listed_with_a_line_about_it() -> None:

@@ -89,7 +89,7 @@ def test_a_local_folder_is_read_as_the_hub_would_be(
     if kind not in ("lm", "mlm"):
         assert told["rows"] == {"train": 40, "valid": 10}
     model = build(task.architecture("(sf)x1", 32))
-    assert task.loss(model, task.plan(batch_tokens=300, seed=0).batch(0)).item() > 0
+    assert task.loss(model, task.sampler(batch_tokens=300, seed=0).batch(0)).item() > 0
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -121,7 +121,7 @@ def test_a_task_gives_what_training_and_measuring_need(name: str, data: Path) ->
     else:
         assert task.frame.head == FROM_FILES[name]
     model = tiny(task).train()
-    plan = task.plan(batch_tokens=600, seed=1)
+    plan = task.sampler(batch_tokens=600, seed=1)
     real = places = 0.0
     for step in range(plan.steps_per_epoch):
         batch = plan.batch(step)
@@ -147,7 +147,7 @@ def test_a_task_gives_what_training_and_measuring_need(name: str, data: Path) ->
 @pytest.mark.parametrize("name", ALL)
 def test_training_data_is_a_pure_function_of_seed_and_step(name: str, data: Path) -> None:
     task = load(name, data)
-    one, two, other = (task.plan(batch_tokens=500, seed=seed) for seed in (7, 7, 8))
+    one, two, other = (task.sampler(batch_tokens=500, seed=seed) for seed in (7, 7, 8))
     last = 2 * one.steps_per_epoch + 1
     batches = [one.batch(step) for step in (0, 1, last)]
     again = [two.batch(step) for step in (last, 1, 0)]
@@ -172,7 +172,7 @@ def test_measuring_does_not_depend_on_the_size_of_batches(name: str, data: Path)
 def test_the_loss_is_the_plain_formula(name: str, data: Path) -> None:
     task = load(name, data)
     model = tiny(task).double().eval()
-    batch = task.plan(batch_tokens=300, seed=0).batch(0)
+    batch = task.sampler(batch_tokens=300, seed=0).batch(0)
     with torch.no_grad():
         found = task.loss(model, batch).item()
         answers = model(**batch.inputs)
@@ -217,7 +217,7 @@ def test_a_limit_measures_on_a_part_spread_over_all_lengths() -> None:
 
 def test_targets_are_the_text_shifted_by_one_and_streams_go_on(data: Path) -> None:
     task = load("lm:{}/book.txt?length=16", data)
-    plan = task.plan(batch_tokens=64, seed=3, memory=16)
+    plan = task.sampler(batch_tokens=64, seed=3, memory=16)
     before: Batch | None = None
     fresh = 0
     for step in range(plan.steps_per_epoch):
@@ -272,7 +272,7 @@ def test_bits_per_byte_count_bytes_whatever_the_symbols(tmp_path: Path) -> None:
 def test_hidden_tokens_are_those_of_bert(data: Path) -> None:
     task: Any = load("mlm:{}/book.txt?length=64", data)
     mask = task.tokenizer.specials["mask"]
-    plan = task.plan(batch_tokens=2048, seed=0)
+    plan = task.sampler(batch_tokens=2048, seed=0)
     hidden = masked = kept = total = 0
     for step in range(5 * plan.steps_per_epoch):
         batch = plan.batch(step)

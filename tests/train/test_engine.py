@@ -94,7 +94,7 @@ def test_a_student_may_learn_from_a_teachers_answers() -> None:
     student, result = train(architecture(), wrong, QUICK.replace(seed=1, steps=150), loss=loss)
     assert result.state == "finished"
     assert wrong.calls == 0
-    batch = ToyTask().plan(batch_tokens=96, seed=5).batch(0)
+    batch = ToyTask().sampler(batch_tokens=96, seed=5).batch(0)
     with torch.no_grad():
         apart = float(loss(student.eval(), batch, None))
         assert apart < 0.1 * float(loss(build(student.arch, seed=1), batch, None))

@@ -88,7 +88,7 @@ def test_accumulating_batches_averages_their_gradients() -> None:
     trained, _ = train(architecture(), ToyTask(), numbers.replace(accumulate=3))
     task = ToyTask()
     model = build(architecture().bind(task.frame), seed=0)
-    plan = task.plan(batch_tokens=96, seed=0)
+    plan = task.sampler(batch_tokens=96, seed=0)
     sum(task.loss(model, plan.batch(i)) / 3 for i in range(3)).backward()
     Lamb(model.parameters(), lr=rate(numbers, 0, 0.0), betas=numbers.betas).step()
     for name, wanted in model.state_dict().items():

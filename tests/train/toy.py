@@ -49,7 +49,7 @@ class ToyTask:
     frame: Frame = field(default_factory=lambda: Frame(VOCAB, LENGTH, LanguageModel()))
     calls: int = 0
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> ToyPlan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> ToyPlan:
         return ToyPlan(seed, max(1, batch_tokens // LENGTH))
 
     def loss(self, model: Model, batch: ToyBatch, past: Past | None = None) -> Tensor:

@@ -17,11 +17,11 @@ from formwright.arch.graph.formula import Formula, tidied
 from formwright.arch.graph.program import Program
 from formwright.arch.graph.tidy_program import tidy_program
 from formwright.arch.layer import FeedForward, Identity, Residual, Stack
-from formwright.arch.node import Node, field_types, nodes
+from formwright.arch.node import Node, field_types, nodes, recalled
 from formwright.errors import FormatError, SpecError
 
 FORMAT_VERSION = 1  # raised on any change that an older reader could not load
-_TEXT, _CANONICAL = "_canonical_text", "_canonical_form"  # what a node remembers of itself
+_CANONICAL = "_canonical_form"  # what a node remembers of itself
 _DEEPEST = 100  # nodes within nodes; a hostile file must not exhaust the stack
 
 
@@ -109,22 +109,17 @@ def arch_id(arch: Architecture) -> str:
 
 
 def _canonical_text(value: Any) -> str:
-    """JSON with sorted keys and no spaces, as the id is made from.
-
-    A search asks for the ids of thousands of architectures that share most of their layers, so
-    every node keeps its text. Nodes are frozen: it can never be out of date.
-    """
+    """JSON with sorted keys and no spaces, as the id is made from."""
     if isinstance(value, tuple):
         return "[" + ",".join(map(_canonical_text, value)) + "]"
-    if not isinstance(value, Node):
-        return json.dumps(to_data(value))
-    text: str | None = value.__dict__.get(_TEXT)
-    if text is None:
-        parts = {key: _canonical_text(item) for key, item in value.changed().items()}
-        parts["node"] = json.dumps(value.NAME)
-        text = "{" + ",".join(f'"{key}":{parts[key]}' for key in sorted(parts)) + "}"
-        object.__setattr__(value, _TEXT, text)
-    return text
+    return _node_text(value) if isinstance(value, Node) else json.dumps(to_data(value))
+
+
+@recalled
+def _node_text(node: Node) -> str:
+    parts = {key: _canonical_text(item) for key, item in node.changed().items()}
+    parts["node"] = json.dumps(node.NAME)
+    return "{" + ",".join(f'"{key}":{parts[key]}' for key in sorted(parts)) + "}"
 
 
 def _settled(value: Any) -> Any:

@@ -12,44 +12,6 @@ from formwright.arch.mechanism import Softmax
 from formwright.errors import ShapeError
 
 
-def cut_feedforward(node: FeedForward, parts: int) -> tuple[FeedForward, ...]:
-    """Feed-forwards of smaller inner width whose sum is ``node``."""
-    sizes = shares(node.inner, parts, "inner channels")
-    return tuple(
-        feedforward_part(node, size, out_bias=number == 0) for number, size in enumerate(sizes)
-    )
-
-
-def cut_heads(node: Attention, width: int) -> tuple[Attention, ...]:
-    """One attention per head, or per group of heads that share keys, whose sum is ``node``.
-
-    Args:
-        node: What to cut.
-        width: Of the stream it stands in.
-    """
-    return tuple(
-        attention_part(node, width, groups=1, out_bias=number == 0) for number in range(node.groups)
-    )
-
-
-def cut_query_key(node: Attention, width: int, parts: int) -> tuple[Attention, ...]:
-    """Attentions that compare fewer channels: their scores, before the softmax, add up.
-
-    Their results do not: a part is what is left when all other channels are dropped.
-    """
-    sizes = shares(node.key_size(width), parts, "query-key channels")
-    return tuple(attention_part(node, width, key=size, out_bias=True) for size in sizes)
-
-
-def cut_value(node: Attention, width: int, parts: int) -> tuple[Attention, ...]:
-    """Attentions with the same weights over fewer value channels, whose sum is ``node``."""
-    sizes = shares(node.value_size(width), parts, "value channels")
-    return tuple(
-        attention_part(node, width, value=size, out_bias=number == 0)
-        for number, size in enumerate(sizes)
-    )
-
-
 def feedforward_part(node: FeedForward, inner: int, *, out_bias: bool) -> FeedForward:
     """A part of a feed-forward with ``inner`` channels, with or without the last bias."""
     return node.replace(inner=inner, out_bias=node.out_bias if out_bias else _without(node))

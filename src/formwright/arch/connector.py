@@ -68,11 +68,6 @@ class Connected(Layer):
         return any(layer.keeps_input() for layer in next(self.groups(), ()))
 
 
-def is_whole(connected: Connected) -> bool:
-    """Whether every weight that matters is 0 or 1."""
-    return all(weight in (0, 1) for weight in connected.weights[:-1])
-
-
 def unrolled(connected: Connected) -> Layer:
     """The same network as residual branches: parts of a layer side by side, layers stacked.
 
@@ -82,18 +77,10 @@ def unrolled(connected: Connected) -> Layer:
     is_open = any(isinstance(weight, Open) for weight in connected.weights)
     if is_open or not connected.layers or len(connected.layers) != len(connected.weights):
         return connected
-    if not is_whole(connected):
+    if any(weight not in (0, 1) for weight in connected.weights[:-1]):
         return connected.replace(weights=(*connected.weights[:-1], 0.0))
     branches = [
         Residual(group[0] if len(group) == 1 else Parallel(group), norm=None)
         for group in connected.groups()
     ]
     return branches[0] if len(branches) == 1 else Stack(tuple(branches))
-
-
-def layerings(parts: int) -> int:
-    """How many different networks ``parts`` connectors make with weights of 0 and 1.
-
-    Each but the last either closes its layer or does not.
-    """
-    return 2 ** (parts - 1) if parts > 0 else 0

@@ -13,6 +13,7 @@ class Convolution(Layer):
     """A layer that mixes each token with its neighbours, ``kernel`` of them in all."""
 
     kernel: int
+    out: int | None = None  # the width of the stream where it is not given
 
     def out_width(self, site: Site) -> int:
         if not site.causal and self.kernel % 2 == 0:
@@ -20,7 +21,7 @@ class Convolution(Layer):
                 f"{self.NAME}({self.kernel}) cannot be centred on a token; "
                 "outside a decoder a kernel must be odd."
             )
-        return site.width
+        return self.out or site.width
 
 
 class SharedConvolution(Convolution):
@@ -44,10 +45,6 @@ class Conv(Convolution):
     kernel: Positive
     out: Positive | None = None
     bias: bool = True
-
-    def out_width(self, site: Site) -> int:
-        super().out_width(site)
-        return self.out or site.width
 
     def count(self, site: Site, load: Load) -> Count:
         inputs, out = self.kernel * site.width, self.out_width(site)
@@ -82,10 +79,6 @@ class SeparableConv(Convolution):
     kernel: Positive
     out: Positive | None = None
     units: Positive = 1
-
-    def out_width(self, site: Site) -> int:
-        super().out_width(site)
-        return self.out or site.width
 
     def count(self, site: Site, load: Load) -> Count:
         total, width = Count(), site.width
@@ -134,8 +127,7 @@ class ReducedConv(Convolution):
         return width // self.reduction + width % self.reduction
 
     def out_width(self, site: Site) -> int:
-        super().out_width(site)
-        out = self.out or site.width
+        out = super().out_width(site)
         if out % site.width:
             raise ShapeError(
                 f"{self.NAME}({self.kernel}) cannot make {out} channels out of {site.width}; "

@@ -70,16 +70,11 @@ def _aligned(a: tuple[Any, ...], b: tuple[Any, ...]) -> list[tuple[int | None, A
     pairs: list[tuple[int | None, Any]] = []
     i = j = 0
     while i < len(a) or j < len(b):
-        if i == len(a):
-            pairs.append((None, j))
-            j += 1
-        elif j == len(b):
-            pairs.append((i, None))
-            i += 1
-        elif cost[i][j] == cost[i + 1][j + 1] + _price(a[i], b[j]):
+        both = i < len(a) and j < len(b)
+        if both and cost[i][j] == cost[i + 1][j + 1] + _price(a[i], b[j]):
             pairs.append((i, j))
             i, j = i + 1, j + 1
-        elif cost[i][j] == cost[i + 1][j] + 1:
+        elif i < len(a) and cost[i][j] == cost[i + 1][j] + 1:
             pairs.append((i, None))
             i += 1
         else:

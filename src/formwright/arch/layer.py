@@ -87,9 +87,6 @@ class Stack(Layer):
 class Norm(Layer):
     """A layer that brings every vector to a standard size."""
 
-    def count(self, site: Site, load: Load) -> Count:
-        raise NotImplementedError
-
 
 @node("layernorm")
 class LayerNorm(Norm):

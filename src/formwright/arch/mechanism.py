@@ -24,7 +24,7 @@ class Mechanism(Node):
     complexity: ClassVar[str] = "n^2"  # of time, in the length
     can_be_causal: ClassVar[bool] = True
     positions: ClassVar[Literal["all", "turned", "none"]] = "none"  # which reach its scores
-    lra_breaks: ClassVar[frozenset[Law]] = frozenset()  # with ``lra``, where it has that field
+    broken_by_lra: ClassVar[frozenset[Law]] = frozenset()  # laws that ``lra`` breaks
 
     @property
     def breaks(self) -> frozenset[Law]:
@@ -33,7 +33,7 @@ class Mechanism(Node):
         ``causal``: in a decoder a later token can still change an earlier result; ``padding``:
         padding is seen; ``pieces``: a text cannot be read piece by piece.
         """
-        return self.lra_breaks if getattr(self, "lra", False) else frozenset()
+        return self.broken_by_lra if getattr(self, "lra", False) else frozenset()
 
     def check(self, attention: "Attention", site: Site) -> None:
         """Raise ``ShapeError`` when the mechanism cannot work in that attention."""
@@ -165,7 +165,7 @@ class Sparse(Mechanism):
     paper = "https://arxiv.org/abs/1904.10509"
     complexity = "n^2; n^1.5 with blocks of sqrt(n)"
     positions = "turned"
-    lra_breaks = frozenset({"pieces"})
+    broken_by_lra = frozenset({"pieces"})
 
     def count(self, attention: "Attention", site: Site, load: Load) -> Count:
         n = load.length
@@ -235,7 +235,7 @@ class LinearTransformer(Featured):
 
     lra: bool = False
     paper = "https://arxiv.org/abs/2006.16236"
-    lra_breaks = frozenset({"padding"})
+    broken_by_lra = frozenset({"padding"})
 
 
 @node("performer")
@@ -249,7 +249,7 @@ class Performer(Featured):
     random_features: Positive = 64
     lra: bool = False
     paper = "https://arxiv.org/abs/2009.14794"
-    lra_breaks = frozenset({"padding"})
+    broken_by_lra = frozenset({"padding"})
 
     def features(self, attention: "Attention", site: Site) -> int:
         return super().features(attention, site) if self.kernel == "relu" else self.random_features
@@ -275,9 +275,9 @@ class Linformer(Mechanism):
     shared: bool = True
     lra: bool = False
     paper = "https://arxiv.org/abs/2006.04768"
+    broken_by_lra = frozenset({"padding"})
     complexity = "n"
     can_be_causal = False
-    lra_breaks = frozenset({"padding"})
 
     def count(self, attention: "Attention", site: Site, load: Load) -> Count:
         key, value = attention.key_size(site.width), attention.value_size(site.width)
@@ -303,10 +303,11 @@ class Reformer(Mechanism):
     lra: bool = False
     paper = "https://arxiv.org/abs/2001.04451"
     complexity = "n; n^2 with lra (fixed number of chunks)"
+    broken_by_lra = frozenset({"padding"})
 
     @property
     def breaks(self) -> frozenset[Law]:
-        return frozenset({"causal", "pieces", "padding"} if self.lra else {"causal", "pieces"})
+        return super().breaks | {"causal", "pieces"}
 
     def check(self, attention: "Attention", site: Site) -> None:
         super().check(attention, site)
@@ -352,8 +353,8 @@ class Synthesizer(Mechanism):
     rank: Positive = 32
     lra: bool = False
     paper = "https://arxiv.org/abs/2005.00743"
+    broken_by_lra = frozenset({"padding"})
     complexity = "n^2 by definition"
-    lra_breaks = frozenset({"padding"})
 
     def check(self, attention: "Attention", site: Site) -> None:
         if attention.query_key != "none":

@@ -7,6 +7,7 @@ call   := name ['(' argument {',' argument} ')']
 
 import re
 import typing
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -22,6 +23,7 @@ _MOST_LAYERS = 10_000
 _DEEPEST = 60
 _KEYWORDS = ("where", "in", "for")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 _TIMES = re.compile(r"x(\d+)")
 _LETTER = re.compile(r"[A-Za-z]\d*")
@@ -89,9 +91,8 @@ class _Reader:
 
         chosen = self.style_of(backbone, defaults)
         self.letters = dict(chosen.letters)
-        for name, raw, _ in definitions:
-            layer = self.value(raw, Layer)
-            self.letters[name] = layer
+        for name, raw in definitions:
+            self.letters[name] = self.value(raw, Layer)
         stacks = [Stack(tuple(self.layers(group))) for group in groups]
         bound = self.value(frame, Frame) if frame is not None else None
         encoder = stacks[0] if len(stacks) == 2 else None
@@ -100,17 +101,16 @@ class _Reader:
         except SpecError as error:
             raise NotationError(f"This cannot be built: {error}", self.text, 0) from None
 
-    def definitions(self) -> list[tuple[str, Any, int]]:
+    def definitions(self) -> list[tuple[str, Any]]:
         found = []
         while True:
             self.skip()
-            column = self.at
             match = _LETTER.match(self.text, self.at)
             if match is None or match.group().startswith("x"):
                 self.fail("Expected a letter to define, such as s or f2 (x is taken by repeats).")
             self.at = match.end()
             self.expect("=")
-            found.append((match.group(), self.argument_value(), column))
+            found.append((match.group(), self.argument_value()))
             if not self.take(","):
                 return found
 
@@ -158,7 +158,7 @@ class _Reader:
             if character == ")" and opened is not None:
                 self.at += 1
                 break
-            if opened is None and (character == "|" or self.at_keyword()):
+            if opened is None and (character == "|" or self.at_keyword(*_KEYWORDS)):
                 break
             items.append((self.item(), self.times()))
         self.depth -= 1
@@ -205,18 +205,24 @@ class _Reader:
         call.bracketed = True
         opened = self.at
         self.at += 1
-        self.deeper()
-        while not self.take(")"):
-            if call.arguments:
-                self.expect(",", opened)
-            self.skip()
-            column = self.at
-            key = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=").match(self.text, self.at)
+        for column in self.listed(opened, ")"):
+            key = _KEY.match(self.text, self.at)
             if key is not None:
                 self.at = key.end()
             call.arguments.append((key and key.group(1), self.argument_value(opened), column))
-        self.depth -= 1
         return call
+
+    def listed(self, opened: int, closing: str) -> Iterator[int]:
+        """The columns of what stands between commas, up to the closing bracket."""
+        self.deeper()
+        first = True
+        while not self.take(closing):
+            if not first:
+                self.expect(",", opened)
+            first = False
+            self.skip()
+            yield self.at
+        self.depth -= 1
 
     def argument_value(self, opened: int | None = None) -> Any:
         self.skip()
@@ -226,13 +232,7 @@ class _Reader:
                 self.fail("This bracket is never closed.", opened)
             self.fail("Expected a value here.")
         if self.take("["):
-            self.deeper()
-            items: list[Any] = []
-            while not self.take("]"):
-                if items:
-                    self.expect(",", column)
-                items.append(self.argument_value(column))
-            self.depth -= 1
+            items = [self.argument_value(column) for _ in self.listed(column, "]")]
             return _List(items, column)
         if self.take("("):
             group = self.group_items(column)
@@ -362,17 +362,15 @@ class _Reader:
             self.fail("This bracket is never closed.", opened)
         self.fail(f"Expected {character!r} here.")
 
-    def at_keyword(self) -> bool:
+    def at_keyword(self, *words: str) -> bool:
         match = _WORD.match(self.text, self.at)
-        return match is not None and match.group() in _KEYWORDS
+        return match is not None and match.group() in words
 
     def keyword(self, word: str) -> bool:
         self.skip()
-        match = _WORD.match(self.text, self.at)
-        if match is None or match.group() != word:
-            return False
-        self.at = match.end()
-        return True
+        found = self.at_keyword(word)
+        self.at += len(word) * found
+        return found
 
     def deeper(self) -> None:
         self.depth += 1

@@ -61,9 +61,6 @@ class Count:
     def __add__(self, other: "Count") -> "Count":
         return Count(self.params + other.params, self.flops + other.flops, self.kept + other.kept)
 
-    def __radd__(self, other: int) -> "Count":  # so that sum() works
-        return self if other == 0 else NotImplemented
-
 
 def dense(rows: int, inputs: int, outputs: int, *, bias: bool) -> Count:
     """A linear map applied to ``rows`` vectors. It keeps its input, which its caller counts."""

@@ -20,14 +20,15 @@ def run(
     ] = None,
 ) -> None:
     """Show an architecture: its drawing, its counts in all and per part, its notation and id."""
-    from formwright.cli.output import print_json
+    from formwright.cli.output import print_json, write_drawing
     from formwright.cli.resolve import resolve
     from formwright.cost import count
+    from formwright.draw import draw_svg
 
     found = resolve(arch)
     counts = count(found, batch=batch, length=length)
     if svg is not None:
-        _write_svg(svg, found, arch)
+        write_drawing(svg, draw_svg(found, title=arch))
     if json:
         print_json(_data(found, counts))
     else:
@@ -98,14 +99,3 @@ def _parts_table(counts: Any) -> Any:
             short_bytes(4 * total.kept),
         )
     return made
-
-
-def _write_svg(path: Path, arch: Any, title: str) -> None:
-    from formwright.draw import draw_svg
-    from formwright.errors import InputError
-
-    drawing = draw_svg(arch, title=title)
-    try:
-        path.write_text(drawing, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from None

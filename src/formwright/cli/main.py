@@ -30,21 +30,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("zoo")(zoo.run)
-app.command("describe")(describe.run)
-app.command("diff")(diff.run)
-app.command("ops")(ops.run)
-app.command("measure")(measure.run)
-app.command("targets")(targets.run)
-app.command("profile")(profile.run)
-app.command("search")(search.run)
+for verb in (zoo, describe, diff, ops, measure, targets, profile, search):
+    app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-app.command("show")(show.run)
-app.command("spaces")(spaces.run)
+for verb in (show, spaces, train, eval, report):
+    app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
-app.command("train")(train.run)
-app.command("eval")(eval.run)
-app.command("report")(report.run)
 
 
 @app.callback(invoke_without_command=True)

@@ -44,7 +44,7 @@ def run(
     ] = None,
 ) -> None:
     """Time architectures on this machine, in alternation with a reference."""
-    from formwright.cli.output import print_json
+    from formwright.cli.output import print_json, write_drawing
     from formwright.cli.resolve import resolve
     from formwright.cost import read_target
 
@@ -55,7 +55,11 @@ def run(
     beside = _beside(archs, against, goal)
     rows = _measured(archs, beside, goal, seconds, precision, memory)
     if svg is not None:
-        _draw(svg, archs, beside, goal, seconds)
+        from formwright.cost.curve import curve_svg
+        from formwright.cost.lengths import over_lengths
+
+        curves = over_lengths(archs, goal, against=beside, seconds=seconds)
+        write_drawing(svg, curve_svg(curves, "Latency against length", f"on {goal.text}"))
     if json:
         print_json([_data(row, goal) for row in rows])
     else:
@@ -158,22 +162,3 @@ def _print(rows: list[Row], target: "Target", against: str) -> None:
             out.print(escape(f"{row.name} takes {row.energy_joules:.3g} J per run."))
         for note in row.latency.notes:
             out.print(escape(f"Note on {row.name}: {note}."))
-
-
-def _draw(
-    path: Path,
-    archs: dict[str, "Architecture"],
-    beside: "Architecture | None",
-    target: "Target",
-    seconds: float,
-) -> None:
-    from formwright.cost.curve import curve_svg
-    from formwright.cost.lengths import over_lengths
-    from formwright.errors import InputError
-
-    curves = over_lengths(archs, target, against=beside, seconds=seconds)
-    drawing = curve_svg(curves, "Latency against length", f"on {target.text}")
-    try:
-        path.write_text(drawing, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from None

@@ -11,11 +11,7 @@ def run(
     """List the operators: layers, attention mechanisms, norms, convolutions, positions."""
     from formwright.cli.output import print_json
 
-    rows = _rows()
-    if json:
-        print_json(rows)
-    else:
-        _print_table(rows)
+    (print_json if json else _print_table)(_rows())
 
 
 def _rows() -> list[dict[str, Any]]:
@@ -40,9 +36,8 @@ def _rows() -> list[dict[str, Any]]:
 
 def _kind(cls: type) -> str:
     """What sort of operator a node is; empty for nodes that are none."""
-    from formwright.arch import Layer, Mechanism, Norm, Position, Stack
+    from formwright.arch import Layer, Mechanism, Norm, Parallel, Position, Residual, Stack
     from formwright.arch.conv import Convolution
-    from formwright.arch.layer import Parallel, Residual
 
     sorts: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (Mechanism, "attention kind"),

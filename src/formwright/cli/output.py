@@ -3,10 +3,13 @@
 import json
 import shutil
 import textwrap
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from formwright.errors import InputError
 
 
 def console() -> Console:
@@ -25,6 +28,14 @@ def wrapped(text: str) -> str:
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def write_drawing(path: Path, drawing: str) -> None:
+    """Write a drawing to a file."""
+    try:
+        path.write_text(drawing, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def table(

@@ -30,7 +30,7 @@ def run(
 
     The same command again continues where it stopped; with more --samples it adds to them.
     """
-    from formwright.cost.profiling import plan_for, profile_space, with_reference
+    from formwright.cost.profiling import design_for, profile_space, with_reference
     from formwright.cost.target import read_target
     from formwright.errors import InputError
 
@@ -43,7 +43,7 @@ def run(
     asked = read_space(space)
     where = with_reference(asked, read_target(target))
     where.check_here()
-    plan = plan_for(asked, where, samples=samples, check=check, table=table)
+    plan = design_for(asked, where, samples=samples, check=check, table=table)
     with _watching(quiet=json) as on_event:
         found = profile_space(
             asked, where, out, plan=plan, seconds=seconds, passes=passes, on_event=on_event

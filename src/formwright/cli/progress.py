@@ -6,14 +6,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-OnEvent = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[dict[str, Any]], None]
 
 
 @contextmanager
-def watching(*, quiet: bool, tensorboard: Path | None, folder: Path) -> Iterator[OnEvent]:
+def watching(*, quiet: bool, tensorboard: Path | None, folder: Path) -> Iterator[OnProgress]:
     """Give the function that a run calls with what happens."""
     with ExitStack() as stack:
-        listeners: list[OnEvent] = []
+        listeners: list[OnProgress] = []
         if not quiet and sys.stdout.isatty():
             listeners.append(stack.enter_context(_bar()))
         elif not quiet:
@@ -51,7 +51,7 @@ def _text(event: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _bar() -> Iterator[OnEvent]:
+def _bar() -> Iterator[OnProgress]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -80,7 +80,7 @@ def _bar() -> Iterator[OnEvent]:
 
 
 @contextmanager
-def _tensorboard(folder: Path) -> Iterator[OnEvent]:
+def _tensorboard(folder: Path) -> Iterator[OnProgress]:
     from formwright.errors import InputError
 
     try:

@@ -40,7 +40,7 @@ def _read(text: str, defaults: Style | None = None) -> Architecture:
     if text in zoo.names():
         return zoo.get(text).build()
     if text.endswith(".json"):
-        return _from_file(Path(text))
+        return from_json(read_text(Path(text), "an architecture", _LARGEST))
     if _TRIAL.fullmatch(text):
         return _from_study(text)
     try:
@@ -72,7 +72,3 @@ def _from_study(text: str) -> Architecture:
     if int(number) >= len(trials):
         raise InputError(f"{folder} has no trial {number}; it has 0 to {len(trials) - 1}.")
     return parse(study.notation(int(number)))
-
-
-def _from_file(path: Path) -> Architecture:
-    return from_json(read_text(path, "an architecture", _LARGEST))

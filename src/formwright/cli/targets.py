@@ -22,11 +22,7 @@ def run(
     if save is not None:
         _save(save, target, seconds)
         return
-    found = _data()
-    if json:
-        print_json(found)
-    else:
-        _print(found)
+    (print_json if json else _print)(_data())
 
 
 def _save(path: Path, text: str, seconds: float) -> None:

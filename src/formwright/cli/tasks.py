@@ -44,11 +44,7 @@ def show(
     from formwright.cli.output import print_json
     from formwright.tasks import load_task
 
-    found = load_task(task).describe()
-    if json:
-        print_json(found)
-    else:
-        _print(found)
+    (print_json if json else _print)(load_task(task).describe())
 
 
 def _print(found: dict[str, Any]) -> None:

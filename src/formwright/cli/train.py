@@ -8,7 +8,7 @@ import typer
 from formwright.cli import ARCH_HELP
 
 if TYPE_CHECKING:
-    from formwright.train import Result, Seeds, TrainConfig
+    from formwright.train import Seeds, TrainConfig
 
 SET_HELP = "Any other number of the run, such as lr=1e-3, optimiser=lamb, precision=bf16."
 TASK_HELP = "A task: a name such as stdlib, or KIND:PATH such as classify:reviews.csv."
@@ -102,7 +102,9 @@ def _report(results: "Seeds", folder: Path, json: bool) -> None:
         "state": last.state,
         "reason": last.reason,
         "spread": results.spread,
-        "seeds": [{"seed": i, "value": r.value, "state": r.state} for i, r in _numbered(results)],
+        "seeds": [
+            {"seed": i, "value": r.value, "state": r.state} for i, r in enumerate(results.results)
+        ],
     }
     if json:
         print_json(data)
@@ -110,10 +112,6 @@ def _report(results: "Seeds", folder: Path, json: bool) -> None:
         _print(results, folder)
     if last.state == "interrupted":
         raise typer.Exit(143 if "SIGTERM" in last.reason else 130)
-
-
-def _numbered(results: "Seeds") -> list[tuple[int, "Result"]]:
-    return list(enumerate(results.results))
 
 
 def _print(results: "Seeds", folder: Path) -> None:

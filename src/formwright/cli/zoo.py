@@ -11,11 +11,7 @@ def run(
     """List published architectures: our parameter count beside the published one."""
     from formwright.cli.output import print_json
 
-    rows = _rows()
-    if json:
-        print_json(rows)
-    else:
-        _print_table(rows)
+    (print_json if json else _print_table)(_rows())
 
 
 def _rows() -> list[dict[str, Any]]:

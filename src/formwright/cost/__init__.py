@@ -17,18 +17,14 @@ if TYPE_CHECKING:
     from formwright.cost.profile import Profile, load_profile
     from formwright.cost.profiling import profile_space
 
-_WHERE = {
-    "Latency": "meter",
-    "Meter": "meter",
-    "Predictor": "predictor",
-    "Profile": "profile",
-    "calibrate": "meter",
-    "compare": "meter",
-    "load_profile": "profile",
-    "measure": "meter",
-    "peak_memory": "memory",
-    "profile_space": "profiling",
+_HOMES = {
+    "memory": ("peak_memory",),
+    "meter": ("Latency", "Meter", "calibrate", "compare", "measure"),
+    "predictor": ("Predictor",),
+    "profile": ("Profile", "load_profile"),
+    "profiling": ("profile_space",),
 }
+_WHERE = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Counts",

@@ -9,23 +9,14 @@ with ``rest`` add up to 1. Costs of single parts, one head or one slice, are eve
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from formwright.arch.architecture import Architecture
-from formwright.arch.attention import Attention
-from formwright.arch.frame import Frame
-from formwright.arch.layer import (
-    FeedForward,
-    Identity,
-    Layer,
-    LayerNorm,
-    Parallel,
-    Residual,
-    Stack,
-)
-from formwright.arch.mechanism import Softmax
-from formwright.arch.node import Node
+from formwright.arch import Architecture, Attention, Frame, Node, Softmax
+from formwright.arch.layer import FeedForward, Identity, Layer, LayerNorm, Parallel, Residual, Stack
 from formwright.errors import InputError
 from formwright.space.components import Cut, Kept
+
+Changed = TypeVar("Changed", bound=Node)
 
 
 @dataclass(frozen=True)
@@ -79,16 +70,8 @@ def component_times(arch: Architecture, measure: Callable[[Architecture], float]
         inside = gone["attention"]
     heads = max(0.0, gone["attention"] - inside)
     known = gone["feedforward"] + inside + heads + gone["norm_mean"] + gone["vertical"]
-    return Components(
-        whole,
-        gone["feedforward"],
-        gone["query_key"],
-        gone["value"],
-        heads,
-        gone["norm_mean"],
-        gone["vertical"],
-        whole - known,
-    )
+    del gone["attention"]  # which is its three parts
+    return Components(whole=whole, heads=heads, rest=whole - known, **gone)
 
 
 def variants_of(arch: Architecture) -> dict[str, Architecture]:
@@ -99,52 +82,33 @@ def variants_of(arch: Architecture) -> dict[str, Architecture]:
             "Only softmax attention with separate queries and keys can be taken apart; measure "
             "architectures with other attentions layer by layer, with a table."
         )
+    width = arch.backbone.width
+
+    def without(kind: type[Layer]) -> Callable[[Residual], Layer]:
+        """Branches of that kind become nothing, their norm too."""
+        return lambda branch: Identity() if isinstance(branch.inner, kind) else branch
+
+    def halved(node: Attention) -> Attention:
+        # the size of a key follows from the width only where nothing else is said
+        return node.replace(key=node.key_size(width), value=max(1, node.value_size(width) // 2))
+
     return {
-        "feedforward": _changed(arch, _without(FeedForward)),
-        "attention": _changed(arch, _without(Attention)),
-        "query_key": _changed(arch, _without_comparing),
-        "value": _with_half_values(arch),
-        "norm_mean": _changed(arch, _without_mean),
+        "feedforward": _changed(arch, Residual, without(FeedForward)),
+        "attention": _changed(arch, Residual, without(Attention)),
+        "query_key": _changed(arch, Attention, lambda node: node.replace(query_key="none")),
+        "value": _changed(arch, Attention, halved),
+        "norm_mean": _changed(arch, LayerNorm, lambda node: node.replace(mean=0.0)),
         "vertical": _side_by_side(arch),
     }
 
 
-def _changed(arch: Architecture, change: Callable[[Node], Node]) -> Architecture:
-    found = arch.rebuilt(change)
+def _changed(
+    arch: Architecture, kind: type[Changed], change: Callable[[Changed], Node]
+) -> Architecture:
+    """The architecture with every node of a kind changed."""
+    found = arch.rebuilt(lambda node: change(node) if isinstance(node, kind) else node)
     assert isinstance(found, Architecture)
     return found.check()
-
-
-def _without(kind: type[Layer]) -> Callable[[Node], Node]:
-    """Branches of that kind become nothing, their norm too."""
-
-    def change(node: Node) -> Node:
-        if isinstance(node, Residual) and isinstance(node.inner, kind):
-            return Identity()
-        return node
-
-    return change
-
-
-def _without_comparing(node: Node) -> Node:
-    return node.replace(query_key="none") if isinstance(node, Attention) else node
-
-
-def _with_half_values(arch: Architecture) -> Architecture:
-    width = arch.backbone.width
-
-    def change(node: Node) -> Node:
-        if not isinstance(node, Attention):
-            return node
-        # the size of a key follows from the width only where nothing else is said
-        half = max(1, node.value_size(width) // 2)
-        return node.replace(key=node.key_size(width), value=half)
-
-    return _changed(arch, change)
-
-
-def _without_mean(node: Node) -> Node:
-    return node.replace(mean=0.0) if isinstance(node, LayerNorm) else node
 
 
 def _side_by_side(arch: Architecture) -> Architecture:

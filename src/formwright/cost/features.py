@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from formwright.arch import Attention, Cell, Connected, Count, Load, Site
 from formwright.arch.architecture import Architecture, Backbone, Seq2Seq
-from formwright.arch.attention import Attention
-from formwright.arch.connector import Connected
 from formwright.arch.conv import Convolution
 from formwright.arch.counting import count
 from formwright.arch.frame import Frame, Match, Seat
-from formwright.arch.graph.cell import Cell
 from formwright.arch.layer import (
     GLU,
     FeedForward,
@@ -32,7 +30,6 @@ from formwright.arch.layer import (
     Stack,
 )
 from formwright.arch.node import recalled
-from formwright.arch.site import Count, Load, Site
 from formwright.cost.target import Phase, Target
 from formwright.errors import InputError
 

@@ -18,7 +18,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,9 +104,7 @@ def alternate(
     usual = warm_up((candidate, reference), seconds / 3, clock, wall)
     repeats = repeats_for(usual)
     pair = ((candidate, repeats[0]), (reference, repeats[1]))
-    rounds = Rounds()
-    looks = _looks()
-    look = next(looks)
+    rounds, look = Rounds(), float(_FEWEST)  # at how many rounds the interval is looked at next
     start, cpu_start = wall(), cpu()
     while len(rounds) < _MOST:
         times = [0.0, 0.0]
@@ -114,8 +112,8 @@ def alternate(
             times[side] = timed(*pair[side], clock)
         rounds.candidate.append(times[0])
         rounds.reference.append(times[1])
-        if len(rounds) >= look:
-            look = next(looks)
+        if len(rounds) >= round(look):
+            look *= _GROWTH
             if rounds.ratio().width <= precision:
                 break
         late = clock() - begin >= seconds or wall() - wall_begin >= _PATIENCE * seconds
@@ -173,13 +171,6 @@ def timed(run: Run, repeats: int, clock: Clock) -> float:
     for _ in range(repeats):
         run()
     return max((clock() - start) / repeats, 1e-9)  # a coarse clock may not have moved
-
-
-def _looks() -> Iterator[int]:
-    rounds = float(_FEWEST)
-    while True:
-        yield round(rounds)
-        rounds *= _GROWTH
 
 
 def ratio_of(log_ratios: list[float]) -> Ratio:

@@ -14,7 +14,7 @@ A fitted predictor is plain numbers: JSON in and out, no library but numpy.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -185,16 +185,12 @@ def _crossed(
 ) -> tuple[Array, Array]:
     """Log ratio of each value to what a predictor says that has not seen it, and its spread."""
     left, spread = np.zeros(len(values)), np.ones(len(values))
-    for out in _folds(len(values)):
+    order = np.random.default_rng(0).permutation(len(values))  # the same rows, the same predictor
+    for out in np.array_split(order, min(_FOLDS, len(values))):
         rest = np.setdiff1d(np.arange(len(values)), out)
         mean, spread[out] = _guessed(rows[out], *_both(rows[rest], values[rest], style, correct))
         left[out] = np.log(values[out]) - np.log(mean)
     return left, spread
-
-
-def _folds(number: int) -> Iterator[Any]:
-    order = np.random.default_rng(0).permutation(number)  # the same rows, the same predictor
-    yield from np.array_split(order, min(_FOLDS, number))
 
 
 def _error(left: Array, spread: Array) -> float:

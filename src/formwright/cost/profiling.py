@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from formwright.arch import arch_id, notation
-from formwright.arch.architecture import Architecture
+from formwright.arch import Architecture, arch_id, notation
 from formwright.cost.design import chosen
 from formwright.cost.features import COLUMNS, features, size_of
 from formwright.cost.journal import Journal, Measured, open_journal, steadied
@@ -33,7 +32,7 @@ _SEEDS = {"train": 2, "check": 1}
 _PRECISION = 0.02  # width of an interval at which to go on to the next model
 _PATIENCE = 5  # models that fail one after the other, before giving up
 
-OnEvent = Callable[[dict[str, Any]], None]
+OnMeasured = Callable[[dict[str, Any]], None]
 
 
 class Measures(Protocol):
@@ -46,7 +45,7 @@ class Measures(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Design:
     """Everything to measure.
 
     Attributes:
@@ -75,9 +74,9 @@ class Plan:
         yield from dict.fromkeys((*models, *members))
 
 
-def plan_for(
+def design_for(
     space: Space, target: Target, *, samples: int = 80, check: int = 20, table: bool = True
-) -> Plan:
+) -> Design:
     """What to measure: layers, members at random to check on, telling members to learn from."""
     if samples < 8 or check < 4:
         raise InputError(
@@ -92,7 +91,7 @@ def plan_for(
         )
     picked = chosen(features(pool, target), min(samples, len(pool)))
     pieces = tuple(pieces_of(space, target)) if table else ()
-    return Plan(pieces, tuple(held), tuple(pool[i] for i in picked))
+    return Design(pieces, tuple(held), tuple(pool[i] for i in picked))
 
 
 def with_reference(space: Space, target: Target) -> Target:
@@ -114,11 +113,11 @@ def profile_space(
     target: Target,
     out: str | Path,
     *,
-    plan: Plan | None = None,
+    plan: Design | None = None,
     make_meter: Callable[[Target], Measures] | None = None,
     seconds: float = 0.5,
     passes: int = 1,
-    on_event: OnEvent = lambda event: None,
+    on_event: OnMeasured = lambda event: None,
 ) -> Profile:
     """Measure what is planned and was not yet, learn from it, check it, and write it to ``out``.
 
@@ -134,10 +133,11 @@ def profile_space(
         on_event: Called with what happens, after each measurement among others. What it raises
             ends the work; what was measured is kept.
     """
-    out, plan = Path(out), plan or plan_for(space, target)
-    head = {"space": _name(space), "target": asdict(target), "machine": _machine(target)}
+    out, plan = Path(out), plan or design_for(space, target)
+    machine = target.fingerprint or fingerprint(target.runtime)
+    head = {"space": _name(space), "target": asdict(target), "machine": machine}
     with open_journal(out.with_name(out.name + ".journal"), head) as journal:
-        every = [(name, arch) for _ in range(passes) for name, arch in _named(plan)]
+        every = [(arch_id(arch), arch) for arch in plan.archs()] * passes
         _measure(journal, every, lambda: (make_meter or _real_meter)(target), seconds, on_event)
         known = target.reference_ms or journal.reference_ms
         profile = learned(_name(space), target, plan, journal.found, known)
@@ -149,7 +149,7 @@ def profile_space(
 def learned(
     space: str,
     target: Target,
-    plan: Plan,
+    plan: Design,
     found: Mapping[str, tuple[Measured, ...]],
     reference_ms: float,
 ) -> Profile:
@@ -204,16 +204,12 @@ def _checked(
     return found
 
 
-def _named(plan: Plan) -> list[tuple[str, Architecture]]:
-    return [(arch_id(arch), arch) for arch in plan.archs()]
-
-
 def _measure(
     journal: Journal,
     every: list[tuple[str, Architecture]],
     make_meter: Callable[[], Measures],
     seconds: float,
-    on_event: OnEvent,
+    on_event: OnMeasured,
 ) -> None:
     """Measure each as often as it stands in the list, less what the journal has of it."""
     had = {name: len(found) for name, found in journal.found.items()}
@@ -276,10 +272,6 @@ def _drawn(
 
 def _name(space: Space) -> str:
     return str(getattr(space, "name", "space"))
-
-
-def _machine(target: Target) -> str:
-    return target.fingerprint or fingerprint(target.runtime)
 
 
 def _real_meter(target: Target) -> Measures:

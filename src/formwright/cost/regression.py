@@ -112,18 +112,9 @@ class Correction:
         )
         points = checked(data["points"], (None, columns))
         answers = checked(data["answers"], (len(points),))
-        share = finite(data["share"])
-        return cls(
-            scale,
-            middle,
-            width,
-            points,
-            answers,
-            _root(points, share),
-            share,
-            finite(data["noise"]),
-            finite(data["mean"]),
-        )
+        share, noise, mean = (finite(data[name]) for name in ("share", "noise", "mean"))
+        root = _root(points, share)
+        return cls(scale, middle, width, points, answers, root, share, noise, mean)
 
 
 def fit_terms(rows: Array, values: Array, *, positive: bool, penalty: float) -> Terms:
@@ -152,7 +143,8 @@ def fit_terms(rows: Array, values: Array, *, positive: bool, penalty: float) -> 
     free = max(1, len(values) - int((np.abs(weights) > 1e-9).sum()))
     noise = max(float(np.abs(left).mean()) * 1.25 * math.sqrt(len(values) / free), 1e-6)
     active = (np.abs(weights) > 1e-9) if positive else used
-    return Terms(weights / scale, _shape(gram, active) / scale[:, None], noise, _usual(values))
+    usual = float(np.exp(np.log(values).mean()))
+    return Terms(weights / scale, _shape(gram, active) / scale[:, None], noise, usual)
 
 
 def _shape(gram: Array, active: Mask) -> Array:
@@ -188,10 +180,6 @@ def _non_negative(gram: Array, right: Array) -> Array:
             active &= weights > 1e-12
             weights[~active] = 0.0
     return weights
-
-
-def _usual(values: Array) -> float:
-    return float(np.exp(np.log(values).mean()))
 
 
 def fit_correction(rows: Array, left: Array) -> Correction:

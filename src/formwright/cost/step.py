@@ -17,10 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch import Architecture
-from formwright.arch.architecture import Decoder, Seq2Seq
+from formwright.arch import Architecture, Decoder, LanguageModel, Match, Seq2Seq
 from formwright.arch.counting import count
-from formwright.arch.frame import LanguageModel, Match
 from formwright.cost.target import Phase, Target
 from formwright.errors import InputError
 from formwright.model import Model

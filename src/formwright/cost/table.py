@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from formwright.arch.architecture import Architecture
-from formwright.arch.layer import Layer, Stack
-from formwright.arch.node import Node
-from formwright.arch.site import Site
+from formwright.arch import Architecture, Layer, Site, Stack
+from formwright.arch.node import Node, recalled
 from formwright.cost.features import COLUMNS, Array, features, load_of, terms
 from formwright.cost.target import Target
 from formwright.errors import FormatError, SpecError
@@ -35,7 +33,6 @@ _SAMPLED = 300  # members that say which layers a space has
 _EXACT = 4  # different values of a number up to which each is measured
 _WIDE_GRID, _GRID = 5, 3  # grid values of the width, and of other numbers
 _FLOPS = [i for i, name in enumerate(COLUMNS) if name.endswith("flops")]
-_SHAPE = "_table_shape"  # where a layer remembers its form and numbers
 
 
 @dataclass(frozen=True)
@@ -184,14 +181,11 @@ def _around(value: int, grid: list[int]) -> list[tuple[int, float]]:
     return [(low, 1 - share), (high, share)]
 
 
+@recalled
 def shape_of(layer: Layer) -> tuple[str, tuple[int, ...]]:
     """A layer's form in words, whole numbers left out, and those numbers."""
-    known: tuple[str, tuple[int, ...]] | None = layer.__dict__.get(_SHAPE)
-    if known is None:
-        numbers: list[int] = []
-        known = (_form(layer, numbers), tuple(numbers))
-        object.__setattr__(layer, _SHAPE, known)
-    return known
+    numbers: list[int] = []
+    return _form(layer, numbers), tuple(numbers)
 
 
 def _form(value: Any, numbers: list[int]) -> str:

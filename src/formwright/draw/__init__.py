@@ -4,7 +4,8 @@
 """
 
 from formwright.draw.outline import Block, Fact, Outline, Run, StackOutline, outline
-from formwright.draw.svg import draw_svg, strip_svg
+from formwright.draw.strip import strip_svg
+from formwright.draw.svg import draw_svg
 from formwright.draw.text import compare_text, draw_text
 
 __all__ = [

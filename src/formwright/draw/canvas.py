@@ -71,10 +71,9 @@ class Canvas:
             f'rx="{_n(radius)}">{inside}</rect>'
         )
 
-    def path(self, data: str, cls: str = "fw-line", *, dashed: bool = False) -> None:
+    def path(self, data: str, cls: str = "fw-line") -> None:
         """A path, in SVG's own letters."""
-        dash = ' stroke-dasharray="3 3"' if dashed else ""
-        self._shapes.append(f'<path class="{cls}" d="{data}" stroke-width="1.4"{dash}/>')
+        self._shapes.append(f'<path class="{cls}" d="{data}" stroke-width="1.4"/>')
 
     def line(self, points: Sequence[tuple[float, float]], cls: str = "fw-line") -> None:
         """Straight from point to point, corners rounded."""

@@ -7,30 +7,15 @@ read from what it prints.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from formwright.arch.architecture import Architecture, Encoder
+from formwright.arch import Architecture, Encoder, Layer, Parallel, Residual, Site, Stack
 from formwright.arch.graph.cell import Cell, PlacedBlock
-from formwright.arch.layer import Identity, Layer, Norm, Parallel, Residual, Stack
-from formwright.arch.site import Site
 from formwright.arch.writer import letter_of, notation, short
-from formwright.draw.words import (
-    embedding_words,
-    head_words,
-    norm_words,
-    position_words,
-    words,
-)
+from formwright.draw.words import embedding_words, head_words, norm_words, position_words, words
 
 Kind = Literal["attention", "cross-attention", "feed-forward", "convolution", "parallel", "other"]
-KINDS: tuple[Kind, ...] = (
-    "attention",
-    "cross-attention",
-    "feed-forward",
-    "convolution",
-    "parallel",
-    "other",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Place = Literal["", "pre", "post", "after", "bare"]  # of the norm; "" outside any residual
 
 _KIND_OF: dict[str, Kind] = {
@@ -106,7 +91,7 @@ class Run:
     As one of the branches of a block: that many equal branches.
     """
 
-    parts: tuple["Part", ...]
+    parts: tuple["Piece", ...]
     times: int = 1
 
     def blocks(self) -> Iterator[Block]:
@@ -131,7 +116,7 @@ class Run:
         return self.times * sum(part.count() for part in self.parts)
 
 
-Part = Block | Run
+Piece = Block | Run
 
 
 class Fact(NamedTuple):
@@ -214,7 +199,7 @@ def _block(layer: Layer, site: Site) -> Block:
     title, facts, size = words(layer, site)
     branches = _branches(layer, site)
     inside = [block.size for run in branches for block in run.blocks()]
-    letter = _letter(layer)
+    letter = letter_of(layer)
     kind = _KIND_OF.get(letter, "other")
     return Block(kind, letter, title, facts, max([size, *inside]), branches=branches)
 
@@ -280,12 +265,6 @@ def _counted(runs: list[Run], *, ordered: bool) -> tuple[Run, ...]:
     return tuple(counted)
 
 
-def _letter(layer: Layer) -> str:
-    if isinstance(layer, Identity):
-        return "i"
-    return "n" if isinstance(layer, Norm) else letter_of(layer)
-
-
 def _common(run: Run) -> str:
     found = {block.wrapping for block in run.blocks() if block.place}
     return found.pop() if len(found) == 1 else ""
@@ -322,9 +301,9 @@ def _run(fold: Fold, blocks: list[Block]) -> Run:
     return Run(_placed(fold, iter(blocks)))
 
 
-def _placed(fold: Fold, blocks: Iterator[Block]) -> tuple[Part, ...]:
+def _placed(fold: Fold, blocks: Iterator[Block]) -> tuple[Piece, ...]:
     """The fold with the layers in it, taken in order."""
-    parts: list[Part] = []
+    parts: list[Piece] = []
     for item in fold:
         if item is None:
             parts.append(next(blocks))
@@ -335,7 +314,7 @@ def _placed(fold: Fold, blocks: Iterator[Block]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _alike(repeats: list[tuple[Part, ...]]) -> tuple[Part, ...]:
+def _alike(repeats: list[tuple[Piece, ...]]) -> tuple[Piece, ...]:
     """What all repeats share. Equal layers may stand at different widths: then the facts that
     differ are left unsaid."""
     first = repeats[0]
@@ -344,7 +323,7 @@ def _alike(repeats: list[tuple[Part, ...]]) -> tuple[Part, ...]:
     return tuple(_shared(list(parts)) for parts in zip(*repeats, strict=True))
 
 
-def _shared(parts: list[Part]) -> Part:
+def _shared(parts: list[Piece]) -> Piece:
     first = parts[0]
     if isinstance(first, Run):
         return Run(_alike([part.parts for part in parts if isinstance(part, Run)]), first.times)

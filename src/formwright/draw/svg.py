@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from formwright.arch.architecture import Architecture
 from formwright.draw.canvas import Canvas, paint, text_width
-from formwright.draw.outline import Block, Kind, Outline, Part, Run, StackOutline, outline
-from formwright.draw.strip import draw_legend, strip_svg
+from formwright.draw.outline import Block, Kind, Outline, Piece, Run, StackOutline, outline
+from formwright.draw.strip import draw_legend
 from formwright.draw.words import TIMES, shortened, wrapped
-
-__all__ = ["draw_svg", "strip_svg"]
 
 _NARROW, _BROAD = 190.0, 310.0  # of a block in the stream
 _SMALL = 150.0  # of a block inside another
@@ -197,7 +195,7 @@ class _Series(_Piece):
             canvas.text(edge + 7, top + self.h / 2 + 4, self.label, size=11, anchor="start")
 
 
-def _inner(part: Part, depth: int) -> _Piece:
+def _inner(part: Piece, depth: int) -> _Piece:
     if isinstance(part, Run):
         return _Series(part, depth)
     said = part.said(None)

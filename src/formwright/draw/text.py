@@ -39,7 +39,7 @@ def draw_text(arch: Architecture, width: int = 80, *, ascii: bool = False) -> st
     tables += [_Table.of_stack(stack, seen.wrapping) for stack in seen.stacks]
     tables.append(_Table.of_facts((seen.exit,)))
     linked = len(seen.stacks) > 1
-    brackets = max(table.bracket_width() for table in tables)
+    brackets = max(sum(table.level_widths()) for table in tables)
     sheet = _Sheet(width - brackets - 4 * linked, tables)
     lines = [*_heading(seen, width), ""]
     for number, table in enumerate(tables):
@@ -131,11 +131,8 @@ class _Table:
             table.rows.append(_Row(f"   {stack.norm}", ()))
         return table
 
-    def bracket_width(self) -> int:
-        """Columns right of the box."""
-        return sum(self.level_widths())
-
     def level_widths(self) -> list[int]:
+        """Columns right of the box, of the brackets of each level."""
         levels = 1 + max([bracket.level for bracket in self.brackets], default=-1)
         return [
             max(len(str(b.times)) for b in self.brackets if b.level == level) + 5

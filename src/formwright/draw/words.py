@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 from typing import NamedTuple
 
-from formwright.arch.architecture import Backbone
-from formwright.arch.attention import Attention
+from formwright.arch import Attention, Backbone, Cell, Formula, Node, Program, Site, Softmax
 from formwright.arch.conv import (
     Conv,
     Convolution,
@@ -25,10 +24,7 @@ from formwright.arch.frame import (
     Span,
     Tag,
 )
-from formwright.arch.graph.cell import Cell
-from formwright.arch.graph.formula import Formula
 from formwright.arch.graph.formulas import expression
-from formwright.arch.graph.program import Program
 from formwright.arch.layer import (
     GLU,
     Activation,
@@ -40,9 +36,6 @@ from formwright.arch.layer import (
     Parallel,
     Stack,
 )
-from formwright.arch.mechanism import Softmax
-from formwright.arch.node import Node
-from formwright.arch.site import Site
 from formwright.arch.writer import write
 
 TIMES = "\N{MULTIPLICATION SIGN}"

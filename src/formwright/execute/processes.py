@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from formwright.errors import InputError
-from formwright.execute.worker import Duty, work
+from formwright.execute.worker import WorkerSpec, work
 from formwright.study import Answer, Evaluate, Executor, Job, Study
 from formwright.study.folder import record_path
 from formwright.study.store import Claim, Store
@@ -28,7 +28,7 @@ _FALSE_STARTS = 3  # workers that may die in a row before one of them is ready
 
 
 @dataclass
-class _Hand:
+class _Handle:
     """A worker as the coordinator sees it."""
 
     name: str
@@ -66,7 +66,7 @@ class Processes(Executor):
             raise InputError(f"{workers} workers were asked for; give 1 or more.")
         self.evaluate, self.workers, self.time_limit = evaluate, workers, time_limit
         self.retries, self.lease = retries, lease
-        self._hands: list[_Hand] = []
+        self._handles: list[_Handle] = []
         self._queued: set[int] = set()  # handed over, and not yet heard that somebody began
         self._ended: list[Answer] = []
         self._started = self._false_starts = 0
@@ -77,14 +77,14 @@ class Processes(Executor):
     @property
     def pids(self) -> list[int]:
         """The worker processes that live."""
-        return [h.process.pid for h in self._hands if h.process.pid is not None]
+        return [h.process.pid for h in self._handles if h.process.pid is not None]
 
     def start(self, study: Study) -> None:
         self._study, self._closing = study, False
         self._store = Store(record_path(study.folder))
         self._store.clock_base = self._store.seconds()
         for _ in range(self.workers):
-            self._hire()
+            self._spawn()
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self._queued.update(job.trial.number for job in jobs)
@@ -95,7 +95,7 @@ class Processes(Executor):
         while not self._ended:
             left = end - time.monotonic()
             self._listen(max(0.0, min(left, 0.1)))
-            self._look_after()
+            self._supervise()
             if left <= 0:
                 break
         ended, self._ended = self._ended, []
@@ -104,19 +104,19 @@ class Processes(Executor):
     def close(self, patience: float = 0.0) -> list[Answer]:
         self._closing = True
         self._queued.clear()
-        for hand in list(self._hands):
-            if hand.ready and patience > 0:
-                _send(hand, "stop")
+        for handle in list(self._handles):
+            if handle.ready and patience > 0:
+                _send(handle, "stop")
             else:
-                self._dismiss(hand)
-                self._hands.remove(hand)
+                self._kill(handle)
+                self._handles.remove(handle)
         end = time.monotonic() + patience
-        while self._hands and time.monotonic() < end:  # each leaves when its trial has ended
+        while self._handles and time.monotonic() < end:  # each leaves when its trial has ended
             self._listen(0.05)
             self._over_time()
-        for hand in self._hands:
-            self._dismiss(hand)
-        self._hands = []
+        for handle in self._handles:
+            self._kill(handle)
+        self._handles = []
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -127,74 +127,74 @@ class Processes(Executor):
 
     def _listen(self, timeout: float) -> None:
         """Read what workers say, and take note of those that have died."""
-        links = {hand.link: hand for hand in self._hands}
+        links = {handle.link: handle for handle in self._handles}
         for link in wait(list(links), timeout):
-            hand = links[link]  # type: ignore[index]
+            handle = links[link]  # type: ignore[index]
             try:
-                while hand.link.poll():
-                    self._heed(hand, json.loads(hand.link.recv_bytes(1 << 20)))
+                while handle.link.poll():
+                    self._heed(handle, json.loads(handle.link.recv_bytes(1 << 20)))
             except (EOFError, OSError, ValueError):  # the other end has closed
-                self._bury(hand)
+                self._reap(handle)
 
-    def _heed(self, hand: _Hand, message: dict[str, object]) -> None:
+    def _heed(self, handle: _Handle, message: dict[str, object]) -> None:
         what, number = message["what"], message.get("number")
         if what == "began" and isinstance(number, int):
-            hand.trial, hand.since, hand.idle = number, time.monotonic(), False
+            handle.trial, handle.since, handle.idle = number, time.monotonic(), False
             self._queued.discard(number)
         elif what in ("ended", "refused") and isinstance(number, int):
-            hand.trial = None
+            handle.trial = None
             if what == "ended":
                 self._ended.append(Answer(number, recorded=True))
         else:  # ready or idle
             if what == "ready":
-                hand.ready, self._false_starts = True, 0
-            hand.idle = True
+                handle.ready, self._false_starts = True, 0
+            handle.idle = True
             if self._queued:
                 self._wake()
 
     def _wake(self) -> None:
-        for hand in self._hands:
-            if hand.idle:
-                hand.idle = False
-                _send(hand, "look")
+        for handle in self._handles:
+            if handle.idle:
+                handle.idle = False
+                _send(handle, "look")
 
     # --------------------------------------------------------------------------- looking after
 
-    def _look_after(self) -> None:
+    def _supervise(self) -> None:
         """End workers that take too long or have fallen silent; replace the dead."""
         self._over_time()
         if time.monotonic() - self._looked > min(1.0, self.lease / 3):
             self._looked = time.monotonic()
             for claim in self._record.expired():
-                silent = [hand for hand in self._hands if hand.name == claim.worker]
-                for hand in silent:
-                    self._dismiss(hand)
+                silent = [handle for handle in self._handles if handle.name == claim.worker]
+                for handle in silent:
+                    self._kill(handle)
                 self._lost(claim, f"it gave no sign of life for {self.lease:g} s")
-                self._hands = [hand for hand in self._hands if hand not in silent]
-        while len(self._hands) < self.workers:
-            self._hire()
+                self._handles = [handle for handle in self._handles if handle not in silent]
+        while len(self._handles) < self.workers:
+            self._spawn()
 
     def _over_time(self) -> None:
         if self.time_limit is None:
             return
-        for hand in list(self._hands):
-            if hand.trial is not None and time.monotonic() - hand.since > self.time_limit:
-                claim = self._record.claimed_by(hand.name)
-                self._dismiss(hand)
-                self._hands.remove(hand)
+        for handle in list(self._handles):
+            if handle.trial is not None and time.monotonic() - handle.since > self.time_limit:
+                claim = self._record.claimed_by(handle.name)
+                self._kill(handle)
+                self._handles.remove(handle)
                 if claim is not None:
                     why = f"it took longer than the time limit of {self.time_limit:g} s"
                     self._lost(claim, why, retries=0)
 
-    def _bury(self, hand: _Hand) -> None:
+    def _reap(self, handle: _Handle) -> None:
         """A worker has died by itself."""
         end = time.monotonic() + 2  # it has hung up, so it is about to end
-        while _ended(hand.process.pid or 0) is False and time.monotonic() < end:
+        while _ended(handle.process.pid or 0) is False and time.monotonic() < end:
             time.sleep(0.005)
-        self._hands.remove(hand)
-        self._dismiss(hand)
-        claim, code = self._record.claimed_by(hand.name), hand.process.exitcode
-        if not hand.ready and not self._closing:
+        self._handles.remove(handle)
+        self._kill(handle)
+        claim, code = self._record.claimed_by(handle.name), handle.process.exitcode
+        if not handle.ready and not self._closing:
             self._false_starts += 1
             if self._false_starts >= _FALSE_STARTS:
                 raise InputError(
@@ -203,8 +203,8 @@ class Processes(Executor):
                 )
         if claim is not None:
             self._lost(claim, _how_it_ended(code))
-        elif hand.trial is not None:  # it died between recording a result and saying so
-            self._ended.append(Answer(hand.trial, recorded=True))
+        elif handle.trial is not None:  # it died between recording a result and saying so
+            self._ended.append(Answer(handle.trial, recorded=True))
 
     def _lost(self, claim: Claim, why: str, retries: int | None = None) -> None:
         retries = self.retries if retries is None else retries
@@ -221,10 +221,10 @@ class Processes(Executor):
         assert self._store is not None, "start() comes first"
         return self._store
 
-    def _hire(self) -> None:
+    def _spawn(self) -> None:
         here, there = multiprocessing.Pipe()
         self._started += 1
-        duty = Duty(
+        spec = WorkerSpec(
             name=f"worker {self._started} of process {os.getpid()} on {socket.gethostname()}",
             parent=os.getpid(),
             folder=self._study.folder.absolute(),
@@ -236,7 +236,7 @@ class Processes(Executor):
             clock=(self._record.clock_base, self._record.clock_start),
         )
         context = multiprocessing.get_context("spawn")
-        process = context.Process(target=work, args=(duty, there), daemon=True)
+        process = context.Process(target=work, args=(spec, there), daemon=True)
         try:
             with _one_thread():
                 process.start()
@@ -247,17 +247,17 @@ class Processes(Executor):
                 raise _unpicklable(error) from None
             raise
         there.close()
-        self._hands.append(_Hand(duty.name, process, here))
+        self._handles.append(_Handle(spec.name, process, here))
 
-    def _dismiss(self, hand: _Hand) -> None:
+    def _kill(self, handle: _Handle) -> None:
         """End a worker, and whatever its evaluator has started, for certain."""
-        pid = hand.process.pid
+        pid = handle.process.pid
         if pid is not None and _ended(pid) is not None:  # otherwise the number may be another's
             for kill in (os.killpg, os.kill):
                 with suppress(ProcessLookupError, PermissionError):
                     kill(pid, signal.SIGKILL)
-        hand.process.join()
-        hand.link.close()
+        handle.process.join()
+        handle.link.close()
 
 
 def _ended(pid: int) -> bool | None:
@@ -268,9 +268,9 @@ def _ended(pid: int) -> bool | None:
         return None
 
 
-def _send(hand: _Hand, word: str) -> None:
+def _send(handle: _Handle, word: str) -> None:
     with suppress(OSError):  # it has died: that is noticed when it is listened to
-        hand.link.send_bytes(word.encode())
+        handle.link.send_bytes(word.encode())
 
 
 def _how_it_ended(code: int | None) -> str:

@@ -26,7 +26,7 @@ _PDEATHSIG = 1  # prctl's option: the signal to get when the parent dies
 
 
 @dataclass(frozen=True)
-class Duty:
+class WorkerSpec:
     """All that a worker is told when it starts."""
 
     name: str
@@ -40,12 +40,12 @@ class Duty:
     clock: tuple[float, float]  # of the store: base and start, see there
 
 
-def work(duty: Duty, link: Connection) -> None:
+def work(spec: WorkerSpec, link: Connection) -> None:
     """Serve until the coordinator hangs up or dies."""
-    die_with(duty.parent)
+    die_with(spec.parent)
     os.setpgid(0, 0)  # what the evaluator starts can then be ended together with this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # stopping is the coordinator's decision
-    worker = _Worker(duty, link)
+    worker = _Worker(spec, link)
     try:
         worker.say("ready")
         while worker.told() == "look":
@@ -59,10 +59,10 @@ def work(duty: Duty, link: Connection) -> None:
 
 
 class _Worker:
-    def __init__(self, duty: Duty, link: Connection) -> None:
-        self.duty, self.link = duty, link
-        self.store = Store(record_path(duty.folder))
-        self.store.clock_base, self.store.clock_start = duty.clock
+    def __init__(self, spec: WorkerSpec, link: Connection) -> None:
+        self.spec, self.link = spec, link
+        self.store = Store(record_path(spec.folder))
+        self.store.clock_base, self.store.clock_start = spec.clock
         self._held: Claim | None = None
         self._closed = threading.Event()
         self._heart = threading.Thread(target=self._beat, daemon=True)
@@ -80,21 +80,21 @@ class _Worker:
         return self.link.recv_bytes().decode()
 
     def claim(self) -> Claim | None:
-        self._held = self.store.claim(self.duty.name, self.duty.lease)
+        self._held = self.store.claim(self.spec.name, self.spec.lease)
         return self._held
 
     def serve(self, claim: Claim) -> None:
         self.say("began", number=claim.number)
         job = self._job(claim.number)
-        answer = attempt(self.duty.evaluate, job, self.duty.objectives)
+        answer = attempt(self.spec.evaluate, job, self.spec.objectives)
         self._held = None
         kept = self.store.finish(claim, answer.settle(job.trial))
         self.say("ended" if kept else "refused", number=claim.number)
 
     def _job(self, number: int) -> Job:
-        duty, trial = self.duty, self._trial(number)
-        member = duty.space.resolve(trial.decisions)
-        return Job.of(trial, member, duty.folder, duty.seed, self._trial)
+        spec, trial = self.spec, self._trial(number)
+        member = spec.space.resolve(trial.decisions)
+        return Job.of(trial, member, spec.folder, spec.seed, self._trial)
 
     def _trial(self, number: int) -> Trial:
         (trial,) = self.store.trials_at([number])
@@ -102,13 +102,13 @@ class _Worker:
 
     def _beat(self) -> None:
         """Renew the claim three times in a lease, with a connection of this thread's own."""
-        store = Store(record_path(self.duty.folder))
-        while not self._closed.wait(self.duty.lease / 3):
-            if os.getppid() != self.duty.parent:
+        store = Store(record_path(self.spec.folder))
+        while not self._closed.wait(self.spec.lease / 3):
+            if os.getppid() != self.spec.parent:
                 os._exit(1)
             try:
                 if (held := self._held) is not None:
-                    store.renew(held, self.duty.lease)
+                    store.renew(held, self.spec.lease)
             except StorageError:  # a full disk, say: there may be room by the next beat
                 continue
         store.close()

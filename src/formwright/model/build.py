@@ -10,8 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from formwright.arch import Architecture, Frame, arch_id, from_json, to_json
-from formwright.arch.position import Learned
+from formwright.arch import Architecture, Frame, Learned, arch_id, from_json, to_json
 from formwright.errors import InputError
 from formwright.files import read_text, write_atomically
 from formwright.model.init import initialise

@@ -20,8 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.architecture import Seq2Seq
-from formwright.arch.frame import Match
+from formwright.arch import Match, Seq2Seq
 from formwright.errors import InputError, SpecError, StorageError
 from formwright.files import sync_folder
 from formwright.model.model import Model
@@ -107,7 +106,7 @@ def export_onnx(
     path = Path(path)
     if not path.parent.is_dir():
         raise StorageError(f"{path} cannot be written: there is no folder {path.parent}.")
-    if length is None and _in_blocks(model):
+    if length is None and any(a.kind.NAME in _BLOCKS for a in model.arch.self_attentions()):
         length = model.frame.length
     names = input_names(model, mask=mask)
     # sizes of 1 are taken for constants, so the sample has more where sizes stay open
@@ -130,10 +129,6 @@ def export_onnx(
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from None
     return made
-
-
-def _in_blocks(model: Model) -> bool:
-    return any(attention.kind.NAME in _BLOCKS for attention in model.arch.self_attentions())
 
 
 def _shapes(model: Model, made: Exported | None = None) -> list[tuple[int, int]]:
@@ -207,13 +202,7 @@ def check_parity(
         mask: As it was exported.
     """
     _need_onnx()
-    import onnxruntime  # noqa: PLC0415  # optional
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # what goes wrong is raised
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    worst = 0.0
+    session, worst = open_session(path, torch.get_num_threads()), 0.0
     for number, (batch, length) in enumerate(shapes or _shapes(model)):
         inputs = sample_inputs(model, batch, length, mask=mask, seed=number + 1)
         with torch.no_grad():
@@ -228,6 +217,17 @@ def check_parity(
     if not worst <= _TOLERANCE:
         raise SpecError(f"{path} differs from the model by {worst:.2g}; at most 1e-4 is allowed.")
     return worst
+
+
+def open_session(path: str | Path, threads: int) -> Any:
+    """An ONNX file in ONNX Runtime, on the processor."""
+    import onnxruntime  # noqa: PLC0415  # optional
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what goes wrong is raised
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def _difference(found: Tensor, expected: Tensor, inputs: dict[str, Tensor]) -> float:

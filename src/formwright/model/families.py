@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from formwright.arch import Architecture, Attention, FeedForward, Frame, LayerNorm, Residual
+from formwright.arch import Architecture, Attention, FeedForward, Frame, LayerNorm, Residual, style
 from formwright.arch.architecture import Backbone
 from formwright.arch.frame import Classify, Features, Head, LanguageModel, MaskedLM, Span, Tag
 from formwright.arch.layer import RMSNorm, Stack
 from formwright.arch.position import Rotary
-from formwright.arch.style import style
 from formwright.errors import InputError
 from formwright.files import read_json
 from formwright.model.model import Model

@@ -1,6 +1,5 @@
 """Heads: what turns the last layer's vectors into an answer. One module class per head node."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -20,12 +19,7 @@ from formwright.arch.frame import (
 )
 from formwright.model.embedding import EmbeddingModule, OutputLayer
 from formwright.ops.base import operator, operator_class
-
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "tanh": torch.tanh,
-    "gelu": F.gelu,
-}
+from formwright.ops.feedforward.feedforward import ACTIVATIONS
 
 
 class HeadModule(nn.Module):
@@ -101,7 +95,7 @@ class _Maps(nn.Module):
 
     def __init__(self, sizes: list[int], activation: str) -> None:
         super().__init__()
-        self.activation = _ACTIVATIONS[activation]
+        self.activation = ACTIVATIONS[activation]
         self.maps = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -110,29 +104,28 @@ class _Maps(nn.Module):
         return x
 
 
-@operator(Classify)
-class ClassifyHead(HeadModule):
-    """One of several classes for the whole text: scores (b, classes)."""
+class _Pooled(HeadModule):
+    """Reads one vector for each text."""
 
-    def __init__(self, node: Classify, seat: Seat) -> None:
+    def __init__(self, node: Classify | Match, seat: Seat) -> None:
         super().__init__()
         self.pool = node.pool
         self.cls = nn.Parameter(torch.zeros(seat.stream)) if node.pool == "cls" else None
-        self.maps = _Maps([seat.out, *node.hidden, node.classes], node.activation)
+        texts, activation = (1, node.activation) if isinstance(node, Classify) else (2, "relu")
+        self.maps = _Maps([texts * seat.out, *node.hidden, node.classes], activation)
+
+
+@operator(Classify)
+class ClassifyHead(_Pooled):
+    """One of several classes for the whole text: scores (b, classes)."""
 
     def forward(self, x: Tensor, mask: Tensor | None, embedding: EmbeddingModule) -> Tensor:
         return self.maps(pooled(x, mask, self.pool))
 
 
 @operator(Match)
-class MatchHead(HeadModule):
+class MatchHead(_Pooled):
     """Whether two texts belong together: their vectors stand one after the other in the batch."""
-
-    def __init__(self, node: Match, seat: Seat) -> None:
-        super().__init__()
-        self.pool = node.pool
-        self.cls = nn.Parameter(torch.zeros(seat.stream)) if node.pool == "cls" else None
-        self.maps = _Maps([2 * seat.out, *node.hidden, node.classes], "relu")
 
     def forward(self, x: Tensor, mask: Tensor | None, embedding: EmbeddingModule) -> Tensor:
         first, second = pooled(x, mask, self.pool).chunk(2)

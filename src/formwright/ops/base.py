@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.node import Node
-from formwright.arch.site import Site
+from formwright.arch import Node, Site
 from formwright.ops.past import Past
 from formwright.registry import Declared
 

@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, fx, nn
 
-from formwright.arch.graph.cell import Cell, PlacedBlock, PlacedBranch, Plan
-from formwright.arch.layer import Activation, Identity
-from formwright.arch.site import Site
+from formwright.arch import Activation, Identity, Site
+from formwright.arch.graph.cell import Cell, CellPlan, PlacedBlock, PlacedBranch
 from formwright.ops.base import Builder, Context, Operator, operator
 
 
@@ -36,7 +35,7 @@ class _Writer:
 
     def __init__(self, node: Cell, site: Site, builder: Builder) -> None:
         self.node, self.site, self.builder = node, site, builder
-        self.plan: Plan = node.plan(site)
+        self.plan: CellPlan = node.plan(site)
         self.parts: dict[str, nn.Module] = {}
         self.graph = fx.Graph()
         self.states = [self.graph.placeholder("x")]

@@ -12,59 +12,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.components import attention_part, feedforward_part, shares
-from formwright.arch.layer import FeedForward
-from formwright.arch.site import Site
+from formwright.arch import Attention, FeedForward, Site
+from formwright.arch.components import attention_part, feedforward_part
 from formwright.errors import ShapeError
 from formwright.ops.attention.attention import AttentionOp
 from formwright.ops.base import Builder
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 
 Channels = Sequence[int]
-
-
-def sliced_feedforward(
-    whole: FeedForwardOp, node: FeedForward, site: Site, parts: int, builder: Builder | None = None
-) -> list[FeedForwardOp]:
-    """Feed-forwards over slices of the inner width; their sum is the whole."""
-    builder = builder or Builder()
-    return [
-        kept_feedforward(whole, node, site, channels, builder, out_bias=not number)
-        for number, channels in enumerate(_slices(node.inner, parts, "inner channels"))
-    ]
-
-
-def sliced_heads(
-    whole: AttentionOp, site: Site, builder: Builder | None = None
-) -> list[AttentionOp]:
-    """One attention per head, or per group that shares keys; their sum is the whole."""
-    builder = builder or Builder()
-    return [
-        kept_attention(whole, site, builder, groups=[group], out_bias=not group)
-        for group in range(whole.node.groups)
-    ]
-
-
-def sliced_query_key(
-    whole: AttentionOp, site: Site, parts: int, builder: Builder | None = None
-) -> list[AttentionOp]:
-    """Attentions over slices of the query-key channels; the sum of their scores is the whole's."""
-    builder = builder or Builder()
-    slices = _slices(whole.node.key_size(site.width), parts, "query-key channels")
-    return [kept_attention(whole, site, builder, key=channels) for channels in slices]
-
-
-def sliced_value(
-    whole: AttentionOp, site: Site, parts: int, builder: Builder | None = None
-) -> list[AttentionOp]:
-    """Attentions over slices of the value channels; their sum is the whole."""
-    builder = builder or Builder()
-    slices = _slices(whole.node.value_size(site.width), parts, "value channels")
-    return [
-        kept_attention(whole, site, builder, value=channels, out_bias=not number)
-        for number, channels in enumerate(slices)
-    ]
 
 
 @torch.no_grad()
@@ -122,16 +77,16 @@ def kept_attention(
     )
     built = AttentionOp(part, site, builder or Builder()).to(whole.value.weight)
     cut = _Cut(node, site.width, groups, key, value)
-    _copy_rows(whole.value, built.value, cut.value_rows())
-    _copy_taps(whole.value_conv, built.value_conv, cut.value_rows())
-    _copy_columns(whole.out, built.out, cut.out_columns())
+    _copy_rows(whole.value, built.value, cut.value_rows)
+    _copy_taps(whole.value_conv, built.value_conv, cut.value_rows)
+    _copy_columns(whole.out, built.out, cut.out_columns)
     if built.key is not None:
         on_queries, on_keys = cut.scales()
-        _copy_rows(whole.key, built.key, cut.key_rows(), on_keys)
-        _copy_taps(whole.key_conv, built.key_conv, cut.key_rows())
+        _copy_rows(whole.key, built.key, cut.key_rows, on_keys)
+        _copy_taps(whole.key_conv, built.key_conv, cut.key_rows)
         if whole.query is not None:
-            _copy_rows(whole.query, built.query, cut.query_rows(), on_queries)
-            _copy_taps(whole.query_conv, built.query_conv, cut.query_rows())
+            _copy_rows(whole.query, built.query, cut.query_rows, on_queries)
+            _copy_taps(whole.query_conv, built.query_conv, cut.query_rows)
         if whole.solo is not None:  # only its values are cut
             _copy_rows(whole.solo, built.solo, range(whole.solo.out_features))
     return built
@@ -148,38 +103,24 @@ class _Cut:
         key: Channels | None,
         value: Channels | None,
     ) -> None:
-        self.node = node
-        self.key_size, self.value_size = node.key_size(width), node.value_size(width)
-        self.groups = range(node.groups) if groups is None else groups
+        self.query_key = node.query_key
+        key_size, value_size = node.key_size(width), node.value_size(width)
+        groups = range(node.groups) if groups is None else groups
         each = node.heads // node.groups
-        self.heads = [group * each + number for group in self.groups for number in range(each)]
-        self.key = range(self.key_size) if key is None else key
-        self.value = range(self.value_size) if value is None else value
-
-    def query_rows(self) -> list[int]:
-        return [head * self.key_size + channel for head in self.heads for channel in self.key]
-
-    def key_rows(self) -> list[int]:
-        return [group * self.key_size + channel for group in self.groups for channel in self.key]
-
-    def value_rows(self) -> list[int]:
-        return [group * self.value_size + chan for group in self.groups for chan in self.value]
-
-    def out_columns(self) -> list[int]:
-        return [head * self.value_size + channel for head in self.heads for channel in self.value]
+        heads = [group * each + number for group in groups for number in range(each)]
+        key = range(key_size) if key is None else key
+        value = range(value_size) if value is None else value
+        self.query_rows, self.key_rows = (_rows(of, key_size, key) for of in (heads, groups))
+        self.out_columns, self.value_rows = (_rows(of, value_size, value) for of in (heads, groups))
+        self.ratio = (len(key) / key_size) ** 0.5  # of the roots of the key sizes
 
     def scales(self) -> tuple[float, float]:
         """What queries and keys are multiplied by, to undo the smaller attention's own scale."""
-        ratio = (len(self.key) / self.key_size) ** 0.5
-        return (1.0, ratio**0.5) if self.node.query_key == "shared" else (ratio, 1.0)
+        return (1.0, self.ratio**0.5) if self.query_key == "shared" else (self.ratio, 1.0)
 
 
-def _slices(total: int, parts: int, what: str) -> list[range]:
-    slices, begin = [], 0
-    for size in shares(total, parts, what):
-        slices.append(range(begin, begin + size))
-        begin += size
-    return slices
+def _rows(owners: Channels, size: int, channels: Channels) -> list[int]:
+    return [owner * size + channel for owner in owners for channel in channels]
 
 
 def _copy_rows(

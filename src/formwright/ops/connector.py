@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.connector import Connected
-from formwright.arch.site import Site
+from formwright.arch import Connected, Site
 from formwright.ops.base import Builder, Context, Operator, operator
 
 Weight = float | Tensor

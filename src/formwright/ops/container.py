@@ -5,8 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.layer import Identity, Parallel, Residual, Stack
-from formwright.arch.site import Site
+from formwright.arch import Identity, Parallel, Residual, Site, Stack
 from formwright.ops.base import Builder, Context, Operator, operator
 
 

@@ -18,9 +18,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, fx, nn
 
-from formwright.arch.graph.formula import Formula
-from formwright.arch.graph.formula_plan import Instruction, Plan
-from formwright.arch.site import Site
+from formwright.arch import Formula, Site
+from formwright.arch.graph.formula_plan import FormulaPlan, Instruction
 from formwright.errors import SpecError
 from formwright.ops.attention.base import Sight
 from formwright.ops.attention.softmax import visible
@@ -82,7 +81,7 @@ class FormulaOp(Operator):
 class _Compiled(nn.Module):
     """The straight-line code of one plan."""
 
-    def __init__(self, plan: Plan, size: int) -> None:
+    def __init__(self, plan: FormulaPlan, size: int) -> None:
         super().__init__()
         self.inputs, self.is_fused = plan.inputs(), plan.is_fused()
         self.code = fx.GraphModule(nn.Module(), _graph(plan.lines, size))

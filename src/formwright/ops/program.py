@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, fx, nn
 
+from formwright.arch import Program, Site
 from formwright.arch.graph.instruction import (
     CONVOLUTIONS,
     DEPTHWISE,
@@ -23,9 +24,7 @@ from formwright.arch.graph.instruction import (
     REDUCTIONS,
     WITH_CONSTANT,
 )
-from formwright.arch.graph.program import Program
 from formwright.arch.graph.straightline import Step, StraightLine
-from formwright.arch.site import Site
 from formwright.errors import SpecError
 from formwright.ops.base import Builder, Context, Operator, operator
 from formwright.ops.primitive import functions
@@ -128,7 +127,7 @@ class _Compiler:
         """Matrix products; rows that queries look at are remembered."""
         transposed = step.op == "mat_mul_transposed"
         if self.line.kinds(step) == ("scores", "scores"):
-            return self.call(functions.overlap if transposed else functions.follow, first, second)
+            return self.call(functions.overlap if transposed else torch.matmul, first, second)
         second = self.call(functions.remembered, second, self.ctx, self.builder.slot())
         if transposed:
             return self.call(functions.compare, first, second, step.result.width)

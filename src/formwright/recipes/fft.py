@@ -202,13 +202,9 @@ def paper(variant: str = "bert") -> Fft:
     """
     methods = _methods(variant)
     grid = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+    rates = {"do": 1e-3, "sdo": 1e-2}
     published = tuple(
-        replace(
-            m,
-            prices=grid,
-            refine=0,
-            choices=replace(m.choices, lr=1e-2 if m.kind == "sdo" else 1e-3),
-        )
+        replace(m, prices=grid, refine=0, choices=replace(m.choices, lr=rates[m.kind]))
         for m in methods
     )
     if variant.startswith("mini"):
@@ -259,14 +255,7 @@ def small(variant: str = "bert") -> Fft:
         whole,
         name=f"{NAMES[variant]}-small",
         task="planted-sofar?length=24&symbols=4" if mini else "planted-near?length=24&symbols=6",
-        cut=Cut(
-            layers=3,
-            width=64,
-            heads=4,
-            inner=256,
-            head_parts=4 if mini else 2,
-            inner_parts=8 if mini else 2,
-        ),
+        cut=replace(whole.cut, layers=3, width=64, heads=4, inner=256),
         methods=methods,
         training=training,
         search=training.replace(steps=400, lr=5e-4, warmup=20, schedule="constant"),

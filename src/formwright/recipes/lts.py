@@ -8,7 +8,7 @@ decoder parameters stand for perplexity     estimate.proxy.counts
 latency and peak memory on the device       cost.meter, cost.memory
 evolution around the front, 30 x 80         strategy.blackbox.lts
 latency of every candidate measured         cost.profiling (predicted), then every member of the
-                                            final front measured: strategy.blackbox.confirmed
+                                            final front measured: strategy.blackbox.two_stage
 models picked against a baseline            picked() below
 their training, the rank correlation        train, prove() below
 
@@ -26,7 +26,7 @@ from formwright.arch import Architecture
 from formwright.arch.frame import Frame, LanguageModel
 from formwright.arch.style import style
 from formwright.cost import Target
-from formwright.cost.profiling import plan_for, profile_space, with_reference
+from formwright.cost.profiling import design_for, profile_space, with_reference
 from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
@@ -41,11 +41,7 @@ from formwright.train import TrainConfig
 from formwright.trial import Objective, Trial
 from formwright.zoo import get
 
-OBJECTIVES = (
-    Objective("decoder_params", "max"),
-    Objective("latency", "min"),
-    Objective("memory", "min"),
-)
+OBJECTIVES = (Objective("decoder_params", "max"), Objective("latency"), Objective("memory"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,16 +111,9 @@ class Lts(Recipe):
         return with_reference(self.space, target)
 
     def make_strategy(self) -> tuple[str, Mapping[str, Any]]:
-        return "confirmed", {
-            "inner": "lts",
-            "first": self.candidates,
-            "start": self.start,
-            "children": self.children,
-            "slack": 0.01,
-            "most": max(10, self.candidates // 40),
-        }
-
-    # --- its life -----------------------------------------------------------------------
+        evolution = {"inner": "lts", "start": self.start, "children": self.children}
+        most = max(10, self.candidates // 40)
+        return "two_stage", {**evolution, "first": self.candidates, "slack": 0.01, "most": most}
 
     def phases(self) -> Sequence[Phase]:
         return (self.profile, self.search, self.measure_baseline, self.finals, self.conclude)
@@ -137,14 +126,12 @@ class Lts(Recipe):
     def profile(self, session: Session) -> None:
         """Measure some members on the target and fit the latency predictor."""
         session.say(f"measuring {self.samples} members to fit the latency predictor")
-        assert session.target is not None
-        held = max(4, self.samples // 5)
-        plan = plan_for(self.space, session.target, samples=self.samples, check=held, table=False)
-        path = session.folder / "profile.json"
-        profile_space(
-            self.space, session.target, path, plan=plan, seconds=self.seconds,
-            on_event=session.check,
-        )  # fmt: skip
+        target, path = session.target, session.folder / "profile.json"
+        assert target is not None
+        check = max(4, self.samples // 5)
+        plan = design_for(self.space, target, samples=self.samples, check=check, table=False)
+        fit: Any = {"plan": plan, "seconds": self.seconds, "on_event": session.check}
+        profile_space(self.space, target, path, **fit)
 
     def search(self, session: Session) -> None:
         """Evolve on predictions as long as the budget lasts, then measure the front."""

@@ -108,8 +108,6 @@ class UsualSearch(Recipe):
                 "another value beside it."
             )
 
-    # --- its life -----------------------------------------------------------------------
-
     def phases(self) -> Sequence[Phase]:
         return (self.measure_baseline, self.search, self.conclude)
 

@@ -219,6 +219,12 @@ def stairs(points: Sequence[tuple[float, float]], end: float) -> list[tuple[floa
     return [*found, (end, found[-1][1])] if found else []
 
 
+def figure_html(title: str, drawn: "list[Safe]", keys: Sequence[tuple[str, str]] = ()) -> Safe:
+    """Drawings for all sheets with a title above and, where there are keys, a legend below."""
+    caption = tag("figcaption", title)
+    return tag("figure", caption, on_each_sheet(drawn), legend(*keys) if keys else None)
+
+
 def on_each_sheet(draw: "list[Safe]") -> Safe:
     """The drawings for all sheets; the style sheet shows the one that fits."""
     return tag("div", joined(draw), class_="plot")
@@ -269,6 +275,19 @@ class Cells:
             middle = f"{x + wide / 2:.1f}"
             text = tag("text", words, class_=over, x=middle, y=y + self.line, text_anchor="middle")
         return tag("g", tag("title", tip), box, text)
+
+
+def grid_svg(sheet: Sheet, height: float, shapes: list[Safe], title: str, label: str = "") -> Safe:
+    """Cells and words as a drawing; ``label`` says more than its title to those who cannot see."""
+    return tag(
+        "svg",
+        tag("title", title),
+        shapes,
+        class_=f"chart {sheet.name}",
+        viewBox=f"0 0 {sheet.width} {height}",
+        role="img",
+        aria_label=label or title,
+    )
 
 
 def _round_step(rough: float) -> float:

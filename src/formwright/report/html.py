@@ -54,6 +54,23 @@ def joined(children: Iterable[object]) -> Safe:
     return Safe("".join(parts))
 
 
+def table_html(heads: Iterable[object], rows: Iterable[Safe], class_: str = "figures") -> Safe:
+    """A table that scrolls where it is too broad; ``heads`` stand above its columns."""
+    head = tag("tr", [tag("th", words, scope="col") for words in heads])
+    inner = tag("table", tag("thead", head), tag("tbody", list(rows)), class_=class_)
+    return tag("div", inner, class_="scroll")
+
+
+def row_html(name: object, cells: Iterable[object]) -> Safe:
+    """A row of a table, its name first."""
+    return tag("tr", tag("th", name, scope="row"), [tag("td", cell) for cell in cells])
+
+
+def trial_button(number: int, words: object) -> Safe:
+    """What opens a trial."""
+    return tag("button", words, type="button", class_="link", data_trial=number)
+
+
 def homeless(html: Safe) -> Safe:
     """The same without the name of the home folder, as ``discreet`` does for text."""
     home = escape(str(Path.home()))

@@ -45,7 +45,7 @@ class _Spaces(Registry[NamedSpace]):
         self.add(name, NamedSpace(name, thing))
 
 
-KINDS: Registry[type[Space]] = Registry("kind of space", "formwright.space_kinds")
+KINDS: Registry[type[Space]] = Registry("kind of space", "")
 SPACES = _Spaces("space", "formwright.spaces", "formwright.space")
 
 

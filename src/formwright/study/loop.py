@@ -224,7 +224,8 @@ class _Search:
         control = self.study.rules.control
         if control and number % control == control - 1:
             rng = Random(f"{self.study.seed}/control/{number}")
-            return Proposal(decisions=self.space.sample(rng), origin=CONTROL)
+            fidelity = self.strategy.fidelity()
+            return Proposal(decisions=self.space.sample(rng), origin=CONTROL, **fidelity)
         return self.strategy.ask(number, tuple(self.pending))
 
     def _add(self, number: int, proposal: Proposal) -> None:

@@ -146,14 +146,15 @@ def _meta(meta: dict[str, Any]) -> dict[str, Any]:
     found = {"format": FORMAT_VERSION, "space": {"kind": "tree", **meta["space"]}}
     if "numbers" in meta:
         found["hyperparameters"] = meta["numbers"]
-    plan = meta.get("plan")
+    strategy, plan = meta["strategy"], meta.get("plan")
+    if strategy["name"] == "confirmed":
+        found["strategy"] = {**strategy, "name": "two_stage"}
     if not plan:
         return found
     training = {**_TRAINING, "steps": plan["steps"], **plan["settings"]}
     hyper = {k: v for k, v in plan.items() if k in _PLAN and v != _PLAN[k]}
     if training != _TRAINING:
         hyper["training"] = {k: v for k, v in training.items() if v != _TRAIN_DEFAULTS.get(k)}
-    strategy = meta["strategy"]
     if "rungs" in strategy["options"] and plan["estimator"] == "train":
         steps = {"steps": training["steps"], "train_seconds": training.get("seconds")}
         strategy = {**strategy, "options": {**steps, **strategy["options"]}}

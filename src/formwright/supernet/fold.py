@@ -6,8 +6,7 @@ from torch import nn
 from formwright.errors import SpecError
 from formwright.ops.attention.attention import AttentionOp
 from formwright.ops.container import StackOp
-from formwright.ops.feedforward.feedforward import FeedForwardOp
-from formwright.ops.feedforward.linear import LinearOp
+from formwright.ops.feedforward.feedforward import FeedForwardOp, LinearOp
 from formwright.supernet.elastic import ElasticOp
 from formwright.supernet.extract import pairs
 from formwright.supernet.gates import GateHolder, plain_number

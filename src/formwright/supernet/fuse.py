@@ -16,15 +16,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Softmax
+from formwright.arch import Attention, Softmax
 from formwright.ops.attention.attention import AttentionOp
 from formwright.ops.base import Builder, Context
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 from formwright.supernet.elastic import ElasticOp
 from formwright.supernet.gates import Gate, scaled
 
-Part = tuple[Any, Gate]  # an operator and its gate
+GatedPart = tuple[Any, Gate]  # an operator and its gate
 State = dict[str, Tensor]
 
 
@@ -36,7 +35,7 @@ class Fusion:
         self._made: dict[Attention, AttentionOp] = {}
 
     def __call__(
-        self, parts: Sequence[Part], x: Float[Tensor, "b n w"], ctx: Context
+        self, parts: Sequence[GatedPart], x: Float[Tensor, "b n w"], ctx: Context
     ) -> Float[Tensor, "b n w"] | None:
         """The sum of several parts; None where they are of kinds that cannot be put together."""
         operators = [operator for operator, _ in parts]
@@ -46,7 +45,7 @@ class Fusion:
             return self._attention(parts, x, ctx)
         return None
 
-    def _attention(self, parts: Sequence[Part], x: Tensor, ctx: Context) -> Tensor | None:
+    def _attention(self, parts: Sequence[GatedPart], x: Tensor, ctx: Context) -> Tensor | None:
         first: ElasticOp = parts[0][0]
         states = [(_weights(operator), gate) for operator, gate in parts]
         large: Any = first.large
@@ -62,7 +61,7 @@ class Fusion:
         return found
 
 
-def _feedforward(parts: Sequence[Part], x: Tensor) -> Tensor:
+def _feedforward(parts: Sequence[GatedPart], x: Tensor) -> Tensor:
     first: FeedForwardOp = parts[0][0]
     joined = _joined([(dict(op.named_parameters()), gate) for op, gate in parts], "down")
     hidden = first.activation(F.linear(x, joined["up.weight"], joined.get("up.bias")))

@@ -5,7 +5,8 @@ for plain numbers and for tensors without gradient; an option whose gate is lear
 0, because its gradient needs the result, unless the policy writes a plain 0.0 in its place.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -143,6 +144,18 @@ class GateHolder:
                 sizes[name] = gates.sizes.get(name, slot.values[-1])
         self.current, self._rows, self.sizes, self.totals = gates, rows, sizes, gates.totals
         self.slices = {name: self._sliced(name, gates) for name in gates.slices}
+
+    @contextmanager
+    def under(self, gates: Gates) -> Iterator[None]:
+        """Use these gates inside a ``with`` block, then those before."""
+        before = self.current
+        if gates is not before:
+            self.set(gates)
+        try:
+            yield
+        finally:
+            if self.current is not before:
+                self.set(before)
 
     def row(self, name: str) -> tuple[Gate, ...]:
         """The gates of a decision."""

@@ -12,10 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from formwright.arch.attention import Attention
+from formwright.arch import Attention, FeedForward, Layer, Site
 from formwright.arch.components import attention_part, feedforward_part
-from formwright.arch.layer import FeedForward, Layer
-from formwright.arch.site import Site
 from formwright.errors import SpecError
 from formwright.space.choice import Choice
 from formwright.supernet.gates import Gate, GateHolder

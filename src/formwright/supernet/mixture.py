@@ -74,8 +74,11 @@ class _Options(Operator):
         whole = _Together([option] if ctx.position is None else [option, ctx.position])
         weights = {**dict(whole.named_parameters()), **dict(whole.named_buffers())}
 
+        gates = self.holder.current
+
         def again(y: Tensor) -> Tensor:
-            return functional_call(whole, weights, (y, replace(ctx, tables={})))
+            with self.holder.under(gates):  # in the backward pass others may hold
+                return functional_call(whole, weights, (y, replace(ctx, tables={})))
 
         return checkpoint(again, x, use_reentrant=False)
 

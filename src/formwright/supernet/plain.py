@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from formwright.arch.architecture import Architecture
-from formwright.arch.layer import Layer, Parallel, Stack
-from formwright.arch.node import Node
+from formwright.arch import Architecture, Layer, Parallel, Stack
 from formwright.errors import SpecError
 from formwright.space.compile import compiled
 from formwright.supernet.gates import Gate, GateHolder, is_off, total
@@ -97,11 +95,8 @@ def _inside(node: Layer, holder: GateHolder) -> Layer:
             changes[name] = tuple(
                 _one(item, holder) if isinstance(item, Layer) else item for item in value
             )
-    return node if changes == {key: getattr(node, key) for key in changes} else _made(node, changes)
-
-
-def _made(node: Node, changes: dict[str, Any]) -> Any:
-    return node.replace(**changes)
+    same = changes == {key: getattr(node, key) for key in changes}
+    return node if same else node.replace(**changes)
 
 
 def _one(node: Any, holder: GateHolder) -> Any:

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from formwright.arch.architecture import Architecture
-from formwright.arch.layer import Layer, Stack
-from formwright.arch.site import Site
+from formwright.arch import Architecture, Layer, Site, Stack
 from formwright.supernet.gates import GateHolder
 from formwright.supernet.node import Depth, Gated, Mixture, OpenConnected, Presence, Row
 

@@ -111,12 +111,9 @@ class Supernet(Model):
     @contextmanager
     def gated(self, gates: Gates | Decisions) -> Iterator["Supernet"]:
         """Run under these gates inside a ``with`` block, then as before."""
-        before = self.holder.current
-        self.set_gates(gates)
-        try:
+        found = gates if isinstance(gates, Gates) else self.gates_for(gates)
+        with self.holder.under(found):
             yield self
-        finally:
-            self.holder.set(before)
 
     @contextmanager
     def remembering(self) -> Iterator[None]:

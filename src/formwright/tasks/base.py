@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from formwright.arch import Architecture, parse
-from formwright.arch.frame import Frame
-from formwright.arch.style import Style
+from formwright.arch import Architecture, Frame, Style, parse
 from formwright.errors import InputError, Stopped
 from formwright.model import Model
 from formwright.ops.past import Past
@@ -53,7 +51,7 @@ class Batch:
         return replace(self, inputs=inputs, targets=self.targets.to(device, non_blocking=True))
 
 
-class Plan(ABC):
+class BatchSampler(ABC):
     """The order of the training data, a pure function of (seed, step).
 
     Any step can be asked for at any time, so a resumed run sees what an uninterrupted one sees.
@@ -86,7 +84,7 @@ class Task(ABC):
         return Objective(self.metric, "max" if self.higher_is_better else "min")
 
     @abstractmethod
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         """The order of training, in batches of about ``batch_tokens`` positions.
 
         ``memory``: tokens a language model remembers from batch to batch. With any, each batch

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formwright.tasks.base import Batch, Plan
+from formwright.tasks.base import Batch, BatchSampler
 
 WASTE = 0.10  # of a bucket's positions that may be padding
 _ENOUGH = 8  # full batches after which a bucket may close although it wastes little
@@ -69,7 +69,7 @@ def _batches_of(lengths: np.ndarray, batch_tokens: int) -> int:
     return -(-len(lengths) // most)
 
 
-class BucketPlan(Plan):
+class BucketSampler(BatchSampler):
     """Bucketed examples; ``collate`` makes a batch of the rows of a step."""
 
     def __init__(
@@ -116,7 +116,7 @@ def in_order(lengths: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]:
         yield order[begin:]
 
 
-class StreamPlan(Plan):
+class StreamSampler(BatchSampler):
     """A text cut into lanes that are read side by side, each going on where it stopped.
 
     An epoch reads every segment of every lane once. Where it begins, and where segments are cut,
@@ -154,7 +154,7 @@ class StreamPlan(Plan):
         return self.make(starts, self.length, fresh)
 
 
-class ShuffledPlan(StreamPlan):
+class ShuffledPlan(StreamSampler):
     """The same segments in an order of chance, for models that remember nothing between them.
 
     A few hundred steps then see all of a text, not a few pages of it: on source code the loss

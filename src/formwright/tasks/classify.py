@@ -164,13 +164,10 @@ def open_table(path: Path, options: ClassifyOptions) -> Table:
     files = sorted(p for p in path.glob("*/*") if p.is_file() and not p.name.startswith("."))
     if not files:
         raise InputError(f"{path} holds no files: expected folders of texts, one for each label.")
-    rows = [{"text": _text_of(file), "label": file.parent.name} for file in files]
+    texts = (read_text(file) if file.stat().st_size else "" for file in files)
+    rows = [{"text": t, "label": f.parent.name} for t, f in zip(texts, files, strict=True)]
     names = tuple(str(file.relative_to(path)) for file in files)
     return Table(path, ["text", "label"], rows, names)
-
-
-def _text_of(file: Path) -> str:
-    return read_text(file) if file.stat().st_size else ""
 
 
 def text_columns(table: Table, options: ClassifyOptions, *, pair: bool = False) -> list[str]:

@@ -24,13 +24,13 @@ from formwright.tasks import metrics
 from formwright.tasks.base import (
     IGNORED,
     Batch,
-    Plan,
+    BatchSampler,
     Task,
     device_of,
     length_summary,
     missing_split,
 )
-from formwright.tasks.batching import BucketPlan, in_order
+from formwright.tasks.batching import BucketSampler, in_order
 from formwright.tasks.cache import Ragged, Stored
 from formwright.tasks.text import Tokenizer
 
@@ -132,10 +132,10 @@ class ExampleTask(Task):
 
     # --- batches ------------------------------------------------------------------------
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         data = self.split("train")
         budget = self.check_budget(batch_tokens)
-        return BucketPlan(data.lengths, budget, seed, partial(self.collate, data))
+        return BucketSampler(data.lengths, budget, seed, partial(self.collate, data))
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
         """Short examples first; ``rows`` of a batch says which they are."""
@@ -214,11 +214,9 @@ class ExampleTask(Task):
     # --- description --------------------------------------------------------------------
 
     def style(self, width: int) -> Style:
-        return encoder_style(width, segments=self._has_segments())
-
-    def _has_segments(self) -> bool:
         any_split = next(iter(self._splits.values()))
-        return isinstance(any_split, Split) and any_split.firsts is not None
+        two = isinstance(any_split, Split) and any_split.firsts is not None
+        return encoder_style(width, segments=two)
 
     def describe(self) -> dict[str, Any]:
         lengths = self.split(self._shown).lengths
@@ -372,13 +370,8 @@ def restored(
     meta = stored.meta
     frame = Frame(meta["vocab"], meta["length"], head)
     splits = {split: stored_split(stored, split, columns) for split in meta["splits"]}
-    about = About(
-        tokenizer=meta["tokenizer"],
-        split=words,
-        truncated=meta["truncated"],
-        examples=meta["examples"],
-        notes=meta["notes"],
-    )
+    told = {key: meta[key] for key in ("tokenizer", "truncated", "examples", "notes")}
+    about = About(split=words, **told)
     return kind(name, frame, metric, splits, about, meta.get("labels", ()))
 
 

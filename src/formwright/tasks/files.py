@@ -110,7 +110,9 @@ def find_splits(
         raise InputError(f"{path} does not exist.")
     for split, given in (("valid", valid), ("test", test)):
         if given is not None:
-            found[split] = _existing(Path(given).expanduser())
+            found[split] = Path(given).expanduser()
+            if not found[split].exists():
+                raise InputError(f"{found[split]} does not exist.")
     return Sources({split: found[split] for split in SPLITS if split in found})
 
 
@@ -159,12 +161,6 @@ def _siblings(path: Path) -> dict[str, Path]:
             found.setdefault(theirs[0], other)
     found.pop("train", None)
     return found
-
-
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise InputError(f"{path} does not exist.")
-    return path
 
 
 def _digest(path: Path) -> str:
@@ -260,7 +256,7 @@ def _cells(path: Path, kind: str, known: set[str]) -> Table:
     else:
         csv.field_size_limit(2**31 - 1)
         try:
-            cells = [row for row in csv.reader(_with_ends(lines), strict=True) if row]
+            cells = [row for row in csv.reader((line + "\n" for line in lines), strict=True) if row]
         except csv.Error as error:
             raise InputError(f"{path.name} is not proper csv: {error}.") from None
     named = any(cell.strip().lower() in known for cell in cells[0])
@@ -276,10 +272,6 @@ def _cells(path: Path, kind: str, known: set[str]) -> Table:
     if not rows:
         raise InputError(f"{path} has a header and no rows.")
     return Table(path, columns, rows)
-
-
-def _with_ends(lines: list[str]) -> Iterable[str]:
-    return (line + "\n" for line in lines)
 
 
 def _json_row(line: str, number: int, path: Path) -> Row:

@@ -5,7 +5,7 @@ What kind of task it is follows from the columns, and can be said: ``hf:glue/sst
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from formwright.tasks import classify, records, span, tag, translate
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
 from formwright.tasks.files import SPLITS, Table, fill_splits
-from formwright.tasks.lm import LanguageTask, MaskedTask, encode_streams
+from formwright.tasks.lm import LanguageTask, MaskedTask, StreamTask, encode_streams
 from formwright.tasks.registry import task
 from formwright.tasks.text import TextOptions, make_tokenizer, restore
 
@@ -90,8 +90,8 @@ class _Reader:
             "tag": self._tag,
             "span": self._span,
             "translate": self._translate,
-            "lm": self._lm,
-            "mlm": self._mlm,
+            "lm": partial(self._streams, LanguageTask),
+            "mlm": partial(self._streams, MaskedTask, "mask"),
         }
         return make[kind]()
 
@@ -100,8 +100,7 @@ class _Reader:
         return cached(f"hf-{kind}", {**settings, "target": self.target, "sets": prints}, build)
 
     def _with(self, tokenizer: str) -> HubOptions:
-        chosen = {f: getattr(self.options, f) for f in HubOptions.__dataclass_fields__}
-        return HubOptions(**{**chosen, "tokenizer": self.options.tokenizer or tokenizer})
+        return replace(self.options, tokenizer=self.options.tokenizer or tokenizer)
 
     def _plain(self) -> TextOptions:
         tokenizer = self.options.tokenizer or "words"
@@ -184,7 +183,7 @@ class _Reader:
         stored = self._cached("translate", settings, build)
         return translate.from_stored(self.name, stored, self.words)
 
-    def _streams(self, specials: tuple[str, ...]) -> tuple[Stored, Any, str]:
+    def _streams(self, kind: type[StreamTask], *specials: str) -> Task:
         options = self._with("bytes")
         columns = self.parts["train"].column_names
         usual = (name for name in _TEXT_NAMES if name in columns)
@@ -205,13 +204,8 @@ class _Reader:
             return encode_streams(texts, tokenizer)
 
         stored = self._cached("text", settings, build)
-        return stored, restore(stored.meta["tokenizer"]), self.words
-
-    def _lm(self) -> Task:
-        return LanguageTask(self.name, self.options.length, *self._streams(()))
-
-    def _mlm(self) -> Task:
-        return MaskedTask(self.name, self.options.length, *self._streams(("mask",)))
+        tokenizer = restore(stored.meta["tokenizer"])
+        return kind(self.name, self.options.length, stored, tokenizer, self.words)
 
 
 # --- reading ----------------------------------------------------------------------------

@@ -13,14 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from formwright.arch.frame import Frame, LanguageModel, MaskedLM
-from formwright.arch.style import Style, style
+from formwright.arch import Frame, LanguageModel, MaskedLM, Style, style
 from formwright.errors import InputError
 from formwright.model import Model
 from formwright.ops.past import Past
 from formwright.tasks import metrics
-from formwright.tasks.base import IGNORED, Batch, Plan, Task, device_of, missing_split
-from formwright.tasks.batching import BucketPlan, ShuffledPlan, StreamPlan, draw
+from formwright.tasks.base import IGNORED, Batch, BatchSampler, Task, device_of, missing_split
+from formwright.tasks.batching import BucketSampler, ShuffledPlan, StreamSampler, draw
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.files import (
     Sources,
@@ -77,7 +76,7 @@ class StreamTask(Task):
         self.name, self.tokenizer, self.words = name, tokenizer, words
         self.streams = {split: stored.arrays[split] for split in stored.meta["bytes"]}
         self.meta: Mapping[str, Any] = stored.meta
-        self.length = length or usual_length(tokenizer)
+        self.length = length or (256 if tokenizer.spec in ("bytes", "chars") else 128)
         if self.length < 1:
             raise InputError(f"{name}: a length of {self.length} tokens is none.")
         self.metric = {"bytes": "bits_per_byte", "chars": "bits_per_character"}.get(
@@ -164,7 +163,7 @@ class StreamTask(Task):
 class LanguageTask(StreamTask):
     """The next symbol."""
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
         budget = self.check_budget(batch_tokens)
 
@@ -173,7 +172,7 @@ class LanguageTask(StreamTask):
             tokens, targets = torch.from_numpy(window[:, :-1]), torch.from_numpy(window[:, 1:])
             return Batch({"tokens": tokens}, targets, tokens.numel(), tokens.numel(), 0.0, fresh)
 
-        plan = StreamPlan if memory else ShuffledPlan
+        plan = StreamSampler if memory else ShuffledPlan
         return plan(len(stream), self.length, budget, seed, make)
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
@@ -219,14 +218,14 @@ class MaskedTask(StreamTask):
         self.length = min(self.length, *(len(stream) for stream in self.streams.values()))
         return Frame(self.tokenizer.vocab, self.length, MaskedLM())
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
         lengths = np.full((len(stream) // self.length, 1), self.length)
 
         def make(rows: np.ndarray, step: int) -> Batch:
             return self._hide(stream, rows, [draw(seed, 1, step)])
 
-        return BucketPlan(lengths, self.check_budget(batch_tokens), seed, make)
+        return BucketSampler(lengths, self.check_budget(batch_tokens), seed, make)
 
     def batches(self, split: str = "valid", *, batch_tokens: int) -> Iterator[Batch]:
         stream = self.measured(split)
@@ -267,11 +266,6 @@ class MaskedTask(StreamTask):
 
 
 # --- reading text -----------------------------------------------------------------------
-
-
-def usual_length(tokenizer: Tokenizer) -> int:
-    """Tokens that are read at once when the user does not say."""
-    return 256 if tokenizer.spec in ("bytes", "chars") else 128
 
 
 def _load(

@@ -90,13 +90,10 @@ def load_task(text: str, **options: Any) -> Task:
             if entry.target
             else f"The task {kind} is built in and takes no path; write {kind!r} alone."
         )
-    known = _parameters(entry)
-    given = {**_coerced(entry, known, written), **_renamed(entry, known, options)}
+    known = inspect.signature(entry.options).parameters
+    given = _coerced(entry, known, written)
+    given |= {_option(entry, known, name): v for name, v in options.items() if v is not None}
     return entry.make(*((target,) if entry.target else ()), whole, entry.options(**given))
-
-
-def _parameters(entry: Entry) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(entry.options).parameters
 
 
 def _option(entry: Entry, known: Mapping[str, inspect.Parameter], name: str) -> str:
@@ -107,14 +104,6 @@ def _option(entry: Entry, known: Mapping[str, inspect.Parameter], name: str) -> 
     close = get_close_matches(name, known, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(known) or 'none'}."
     raise InputError(f"The task {entry.name} has no option {name!r}. {hint}")
-
-
-def _renamed(
-    entry: Entry, known: Mapping[str, inspect.Parameter], options: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        _option(entry, known, name): value for name, value in options.items() if value is not None
-    }
 
 
 def _coerced(

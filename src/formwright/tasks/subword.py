@@ -89,28 +89,17 @@ def train(kind: str, size: int, texts: Iterable[str], specials: Sequence[str]) -
     """Learn byte-level BPE (as GPT-2) or WordPiece (as BERT, lower case) from texts."""
     spec = f"{kind}:{size}"
     tk = library(spec)
+    if kind != "bpe" and "unknown" not in specials:
+        specials = [*specials, "unknown"]
     names = [f"<{name}>" for name in specials]
+    asked = {"vocab_size": size, "special_tokens": names, "show_progress": False}
     if kind == "bpe":
-        inner = tk.Tokenizer(tk.models.BPE())
-        inner.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        inner.decoder = tk.decoders.ByteLevel()
-        trainer = tk.trainers.BpeTrainer(
-            vocab_size=size,
-            special_tokens=names,
-            initial_alphabet=sorted(tk.pre_tokenizers.ByteLevel.alphabet()),
-            show_progress=False,
-        )
+        inner = _as_gpt2(tk, tk.models.BPE())
+        alphabet = sorted(tk.pre_tokenizers.ByteLevel.alphabet())
+        trainer = tk.trainers.BpeTrainer(initial_alphabet=alphabet, **asked)
     else:
-        specials = [*specials, *(() if "unknown" in specials else ("unknown",))]
-        inner = tk.Tokenizer(tk.models.WordPiece(unk_token="<unknown>"))
-        inner.normalizer = tk.normalizers.BertNormalizer(lowercase=True)
-        inner.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
-        inner.decoder = tk.decoders.WordPiece()
-        trainer = tk.trainers.WordPieceTrainer(
-            vocab_size=size,
-            special_tokens=[f"<{name}>" for name in specials],
-            show_progress=False,
-        )
+        inner = _as_bert(tk, tk.models.WordPiece(unk_token="<unknown>"), lowercase=True)
+        trainer = tk.trainers.WordPieceTrainer(**asked)
     inner.train_from_iterator(texts, trainer)
     return Subwords(spec, inner, specials, ours=True)
 
@@ -123,20 +112,33 @@ def from_path(spec: str, specials: Sequence[str]) -> Subwords:
     names = {path.name: str(path) for path in files}
     try:
         if "merges.txt" in names and "vocab.json" in names and "tokenizer.json" not in names:
-            inner = tk.Tokenizer(tk.models.BPE.from_file(names["vocab.json"], names["merges.txt"]))
-            inner.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
-            inner.decoder = tk.decoders.ByteLevel()
+            model = tk.models.BPE.from_file(names["vocab.json"], names["merges.txt"])
+            inner = _as_gpt2(tk, model)
         elif "vocab.txt" in names and "tokenizer.json" not in names:
             model = tk.models.WordPiece.from_file(names["vocab.txt"], unk_token="[UNK]")
-            inner = tk.Tokenizer(model)
-            inner.normalizer = tk.normalizers.BertNormalizer(lowercase="uncased" in spec.lower())
-            inner.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
-            inner.decoder = tk.decoders.WordPiece()
+            inner = _as_bert(tk, model, lowercase="uncased" in spec.lower())
         else:
             inner = tk.Tokenizer.from_str(files[0].read_text(encoding="utf-8"))
     except Exception as error:  # the library raises bare Exception for every kind of bad file
         raise InputError(f"{spec} cannot be read as a tokenizer: {error}") from None
     return Subwords(spec, inner, specials, ours=False)
+
+
+def _as_gpt2(tk: Any, model: Any) -> Any:
+    """A model of byte-level pieces behind what GPT-2 does to text."""
+    inner = tk.Tokenizer(model)
+    inner.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = tk.decoders.ByteLevel()
+    return inner
+
+
+def _as_bert(tk: Any, model: Any, *, lowercase: bool) -> Any:
+    """A model of word pieces behind what BERT does to text."""
+    inner = tk.Tokenizer(model)
+    inner.normalizer = tk.normalizers.BertNormalizer(lowercase=lowercase)
+    inner.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
+    inner.decoder = tk.decoders.WordPiece()
+    return inner
 
 
 def fingerprint(spec: str) -> str:

@@ -16,11 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from formwright.arch import Architecture, Attention, Residual, parse
+from formwright.arch import Architecture, Attention, Layer, Residual, Stack, Style, parse, style
 from formwright.arch.architecture import Encoder, Seq2Seq
 from formwright.arch.frame import Frame, LanguageModel
-from formwright.arch.layer import Layer, Stack
-from formwright.arch.style import Style, style
 from formwright.errors import InputError, SpecError
 from formwright.model import Model
 from formwright.ops.past import Past
@@ -173,16 +171,12 @@ class Translation(ExampleTask):
         made = self.style(width)
         if "|" in text.split(" where ", maxsplit=1)[0]:
             return parse(text, defaults=made).bind(self.frame).check()
-        backbone = made.backbone
-        fields = {
-            f: getattr(backbone, f) for f in ("width", "embedding", "position", "norm", "init")
-        }
-        alone = parse(text, defaults=Style(Encoder(**fields), made.letters))
+        alone = parse(text, defaults=Style(Encoder(**made.backbone.values()), made.letters))
         if not isinstance(alone.backbone, Encoder):
             return alone.bind(self.frame).check()
-        kept = {f: getattr(alone.backbone, f) for f in fields}
+        backbone = Seq2Seq(**alone.backbone.values())
         decoder = Stack(tuple(x for layer in alone.layers.layers for x in _with_source(layer)))
-        whole = Architecture(decoder, Seq2Seq(**kept), encoder=alone.layers, frame=self.frame)
+        whole = Architecture(decoder, backbone, encoder=alone.layers, frame=self.frame)
         return whole.check()
 
 

@@ -37,7 +37,6 @@ from formwright.space.genes import frozen
 from formwright.trial import key_of
 
 _SMALL = 2000  # members of a space that is listed whole
-_LISTED = 40  # members of a larger one that are looked at
 
 
 class SpaceTestCase:
@@ -137,12 +136,13 @@ class SpaceTestCase:
 
     def test_listed_members_are_distinct_and_sound(self) -> None:
         space = self.able(Enumerable)
-        small = isinstance(space, Countable) and space.size() <= _SMALL
-        listed = list(space.members() if small else islice(bare(space).members(), _LISTED))
+        if isinstance(space, Countable) and space.size() > _SMALL:
+            pytest.skip(f"{space.name} has too many members to be listed")
+        listed = list(islice(space.members(), _SMALL))
         assert len({key_of(member) for member in listed}) == len(listed) > 0
         for member in listed:
             sound(space.resolve(member))
-            assert not small or space.violation(member) == 0
+            assert space.violation(member) == 0
 
     def test_encodings_are_finite_and_follow_from_the_decisions(self) -> None:
         space = self.able(Encodable)

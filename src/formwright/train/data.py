@@ -18,7 +18,7 @@ class Batch(Protocol):
     fresh: bool  # False when the text goes on from the batch before
 
 
-class Plan(Protocol):
+class BatchSampler(Protocol):
     """The order of the training data: a pure function of the seed and the number of a batch."""
 
     def batch(self, step: int, /) -> Batch:
@@ -33,7 +33,7 @@ class Task(Protocol):
     metric: str
     higher_is_better: bool
 
-    def plan(self, *, batch_tokens: int, seed: int, memory: int = 0) -> Plan:
+    def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         """The order of the training data; with ``memory``, text goes on from batch to batch."""
 
     def loss(self, model: Model, batch: Any, past: Past | None = None) -> Tensor:

@@ -83,7 +83,7 @@ class Engine:
         self.model, self.task, self.config = model, task, config
         self.device, self.world, self.gating = device, world, gating
         numbers = {"batch_tokens": config.batch_tokens, "seed": config.seed}
-        self.plan = task.plan(**numbers, memory=config.memory)
+        self.plan = task.sampler(**numbers, memory=config.memory)
         self.past = Past(config.memory) if config.memory else None
         self.sharded = config.shard and world.size > 1
         if self.sharded and config.optimiser == "adafactor":
@@ -146,7 +146,7 @@ class Engine:
     def whole_model(self) -> Model:
         """The model as it is now; where weights are sharded, it is given them first."""
         if self.sharded:
-            self.model.load_state_dict(self._weights())
+            self.model.load_state_dict(_whole(self.live))
         return self.model
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Engine:
         passes = self._passes(part, batch, learns=False)
         total = torch.zeros((), device=self.device)
         for each, past in zip(passes, self._pasts(batch, len(passes)), strict=True):
-            (loss,) = self._losses([each], [past])
+            (loss,) = self.together([each], [past])
             loss = loss / (batches * len(passes))
             loss.backward()
             total += loss.detach()
@@ -170,7 +170,9 @@ class Engine:
         """Gradients of the gates' numbers, from the losses of all passes together."""
         assert self.gating is not None
         passes = self._passes(part, batch, learns=True)
-        found = self._losses(passes, self._pasts(batch, len(passes)), weights)
+        # processes have nothing to tell each other about weights that are frozen
+        read = self.together if weights or self.sharded else self.alone
+        found = read(passes, self._pasts(batch, len(passes)))
         losses = [shared(loss, self.world) for loss in found]
         self.gating.learn(losses, [gates for _, gates in passes])
         return torch.stack([loss.detach() for loss in losses]).mean()
@@ -187,14 +189,6 @@ class Engine:
         if batch.fresh:
             self.past = Past(self.config.memory)
         return [self.past, *(self.past.copy() for _ in range(count - 1))]
-
-    def _losses(
-        self, passes: Sequence[Pass], pasts: Sequence[Past | None], weights: bool = True
-    ) -> list[Tensor]:
-        # processes have nothing to tell each other about weights that are frozen
-        module = self.together if weights or self.sharded else self.alone
-        found: list[Tensor] = module(passes, pasts)
-        return found
 
     def _move(self, batches: int) -> Tensor:
         """Update the weights by gradients that so many batches added up; their norm."""
@@ -237,9 +231,7 @@ class Engine:
     def checkpoint(self, state: dict[str, Any]) -> Checkpoint:
         """Everything the next step depends on, with what whoever takes it must know."""
         known = {**state, "tokens": self.tokens}
-        tensors = {"model": self._weights()}
-        if self.gating is not None:
-            tensors["policy"] = dict(self.gating.numbers.state_dict())
+        tensors = {name: _whole(module) for name, module in self._modules()}
         for name, optimiser in self._optimisers():
             moments = optimiser.state_dict()["state"]
             rows = ((f"{i}/{key}", t) for i, row in moments.items() for key, t in row.items())
@@ -252,11 +244,9 @@ class Engine:
 
     def restore(self, saved: Checkpoint) -> None:
         """Stand where a checkpoint stood."""
-        now = self.live.state_dict()
-        model = {name: like(t, now.get(name)) for name, t in saved.tensors["model"].items()}
-        self.live.load_state_dict(model)
-        if self.gating is not None:
-            self.gating.numbers.load_state_dict(saved.tensors["policy"])
+        for name, module in self._modules():
+            now, then = module.state_dict(), saved.tensors[name]
+            module.load_state_dict({key: like(t, now.get(key)) for key, t in then.items()})
         for name, optimiser in self._optimisers():
             owners = [p for group in optimiser.param_groups for p in group["params"]]
             state: dict[int, dict[str, Tensor]] = {}
@@ -269,18 +259,20 @@ class Engine:
             self.past = Past.from_tensors(saved.tensors[name], saved.state[name])
         self.number, self.tokens = saved.step, saved.state["tokens"]
 
-    def _weights(self) -> dict[str, Tensor]:
-        return {name: whole(tensor) for name, tensor in self.live.state_dict().items()}
+    # names in a checkpoint of all that learns, of what moves it, of what each process remembers
 
-    def _memories(self) -> list[str]:
-        """Names in a checkpoint of what each process remembers."""
-        return ["past", *(f"past-{rank}" for rank in range(1, self.world.size))]
+    def _modules(self) -> Iterator[tuple[str, nn.Module]]:
+        yield "model", self.live
+        if self.gating is not None:
+            yield "policy", self.gating.numbers
 
     def _optimisers(self) -> Iterator[tuple[str, Optimizer]]:
-        """Each with its name in a checkpoint."""
         yield "optimiser", self.optimiser
         if self.gating is not None and self.gating.optimiser is not None:
             yield "chooser", self.gating.optimiser
+
+    def _memories(self) -> list[str]:
+        return ["past", *(f"past-{rank}" for rank in range(1, self.world.size))]
 
 
 class _Losses(nn.Module):
@@ -316,3 +308,7 @@ def _frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for p in learning:
             p.requires_grad_(True)
+
+
+def _whole(module: nn.Module) -> dict[str, Tensor]:
+    return {name: whole(tensor) for name, tensor in module.state_dict().items()}

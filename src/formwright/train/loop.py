@@ -17,11 +17,11 @@ from torch import Tensor
 
 from formwright.errors import StorageError
 from formwright.train.checkpoint import read_latest
-from formwright.train.distributed import World, agreed, mean
+from formwright.train.distributed import World, agreed, gathered, mean
 from formwright.train.engine import Engine
 from formwright.train.run import RunFolder
 
-OnEvent = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[dict[str, Any]], None]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a program
 
@@ -43,7 +43,7 @@ class Loop:
         self,
         engine: Engine,
         folder: RunFolder | None,
-        on_event: OnEvent | None = None,
+        on_event: OnProgress | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
         self.engine, self.folder, self.stop = engine, folder, stop
@@ -152,6 +152,7 @@ class Loop:
         """Go on from the newest checkpoint that is whole, where there is one."""
         if self.folder is None:
             return
+        gathered(None, self.world)  # none reads before the one that leads has written
         saved, faults = read_latest(self.folder.path)
         for fault in faults:
             self.on_event({"kind": "fault", "message": fault})

@@ -2,6 +2,7 @@
 
 run.json       architecture, task and configuration: what the same command must agree with
 log.jsonl      one line per look: step, loss, rate, scores
+gates.jsonl    of searches: see strategy.gradient.search
 checkpoint-*/  see checkpoint.py
 model/         the trained model, once the run has ended
 result.json    the result, written last
@@ -78,12 +79,12 @@ class RunFolder:
 
     def agree(self, name: str, asked: dict[str, Any]) -> None:
         """Keep what was asked for in a file; refuse to go on where it says something else."""
-        path, asked = self.path / name, json.loads(json.dumps(asked))
+        path = self.path / name
+        if not self.leads:
+            return
         if not path.exists():
             _write(path, json.dumps(asked, indent=1))
-            return
-        stored = _read(path)
-        changed = [what for key in asked for what in _changes(key, stored.get(key), asked[key])]
+        changed = [*_changes(path.stem, _read(path), json.loads(json.dumps(asked)))]
         if changed:
             self.close()
             raise InputError(
@@ -109,8 +110,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
     """What differs, in words; of long values only their name."""
     if isinstance(before, dict) and isinstance(now, dict):
-        for key in now:
-            yield from _changes(key, before.get(key), now[key])
+        for key in {**before, **now}:
+            yield from _changes(key, before.get(key), now.get(key))
     elif before != now:
         short = len(f"{before}{now}") < 80
         yield f"{name} ({before} before, {now} now)" if short else name

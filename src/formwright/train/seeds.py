@@ -9,7 +9,7 @@ from typing import Any
 from formwright.arch import Architecture
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
-from formwright.train.loop import OnEvent
+from formwright.train.loop import OnProgress
 from formwright.train.training import Result, train
 
 
@@ -42,7 +42,7 @@ def train_seeds(
     seeds: Sequence[int],
     *,
     out: str | Path | None = None,
-    on_event: OnEvent | None = None,
+    on_event: OnProgress | None = None,
     **options: Any,
 ) -> Seeds:
     """Train once per seed, each in a folder of its own below ``out``."""

@@ -18,7 +18,7 @@ from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.distributed import join_world
 from formwright.train.engine import Engine, Loss
-from formwright.train.loop import Loop, OnEvent
+from formwright.train.loop import Loop, OnProgress
 from formwright.train.run import RunFolder
 
 
@@ -57,7 +57,7 @@ def train(
     *,
     out: str | Path | None = None,
     device: torch.device | str = "cpu",
-    on_event: OnEvent | None = None,
+    on_event: OnProgress | None = None,
     stop: Callable[[], bool] | None = None,
     loss: Loss | None = None,
 ) -> tuple[Model, Result]:
@@ -109,10 +109,10 @@ class _Training(Loop):
         """From the last checkpoint, or the beginning, to the end."""
         self.resume()
         ended = self.folder.result() if self.folder is not None else None
-        if ended is not None:
-            self.engine.whole_model()
-            return Result(**{k: v for k, v in ended.items() if k != "tokens_per_second"})
-        return self.end(*self.run())
+        if ended is None:
+            return self.end(*self.run())
+        self.engine.whole_model()
+        return Result(**{k: v for k, v in ended.items() if k != "tokens_per_second"})
 
     def end(self, state: Any, reason: str) -> Result:
         """Score the trained model and write down the result."""
@@ -120,7 +120,8 @@ class _Training(Loop):
         saved, scores = state == "interrupted", {}
         if state == "finished":
             try:
-                scores = self.score(model, self.config.score_batches, self.stop)
+                heeding = {} if self.stop is None else {"stop": self.stop}
+                scores = self.score(model, self.config.score_batches, **heeding)
             except Stopped:  # all steps are taken; only the scores are missing
                 state, reason = "interrupted", "stopped by the caller"
             bad = [name for name, value in scores.items() if not math.isfinite(value)]
@@ -170,11 +171,8 @@ class _Training(Loop):
         self.say({"kind": "scores", "step": self.engine.number, **scores})
         return bool(self.config.patience) and self.best[1] >= self.config.patience
 
-    def score(
-        self, model: Model, limit: int | None = None, stop: Callable[[], bool] | None = None
-    ) -> dict[str, float]:
-        # a task of the user's own need not know of it
-        heeding: dict[str, Any] = {} if stop is None else {"stop": stop}
+    def score(self, model: Model, limit: int | None, **heeding: Any) -> dict[str, float]:
+        """On the validation set; a task of the user's own need not heed a ``stop``."""
         return self.engine.task.score(
             model,
             "valid",

@@ -98,36 +98,15 @@ FOUND = {
 
 # Mechanism to heads, and the accuracy of the mix: found by pruning, and by one shot.
 MIXES: Mapping[str, tuple[str, Mapping[str, int], float]] = {
-    "text-prune": (
-        "text",
-        {"linear": 1, "performer": 2, "reformer": 2, "sparse": 2, "synthesizer": 1},
-        63.9,
-    ),
-    "text-one-shot": (
-        "text",
-        {"bigbird": 2, "linear": 2, "performer": 2, "reformer": 2},
-        64.4,
-    ),
-    "listops-prune": (
-        "listops",
-        {"linear": 1, "longformer": 1, "performer": 1, "reformer": 3, "sparse": 2},
-        36.3,
-    ),
-    "listops-one-shot": (
-        "listops",
-        {"local": 2, "longformer": 2, "reformer": 2, "sparse": 2},
-        37.1,
-    ),
-    "matching-prune": (
-        "matching",
-        {"bigbird": 1, "linear": 1, "sparse": 1, "synthesizer": 1},
-        67.0,
-    ),
-    "matching-one-shot": (
-        "matching",
-        {"bigbird": 1, "linformer": 1, "longformer": 1, "reformer": 1},
-        64.7,
-    ),
+    f"{task}-{how}": (task, kept, accuracy)
+    for task, how, kept, accuracy in (
+        ("text", "prune", dict(linear=1, performer=2, reformer=2, sparse=2, synthesizer=1), 63.9),
+        ("text", "one-shot", dict(bigbird=2, linear=2, performer=2, reformer=2), 64.4),
+        ("listops", "prune", dict(linear=1, longformer=1, performer=1, reformer=3, sparse=2), 36.3),
+        ("listops", "one-shot", dict(local=2, longformer=2, reformer=2, sparse=2), 37.1),
+        ("matching", "prune", dict(bigbird=1, linear=1, sparse=1, synthesizer=1), 67.0),
+        ("matching", "one-shot", dict(bigbird=1, linformer=1, longformer=1, reformer=1), 64.7),
+    )
 }
 LAYER_WISE = ("performer", "bigbird", "performer", "sparse", "performer", "sparse")
 
@@ -197,15 +176,16 @@ def _publish_all() -> None:
     for name, (task, kept, accuracy) in MIXES.items():
         _publish(f"dartformer-{name}", partial(mix, task, kept), {"test_accuracy": accuracy})
     _publish("dartformer-text-layer-wise", layer_wise, {"test_accuracy": 64.6})
-    counts = {"listops": (LISTOPS, 19_900_000), "matching": (MATCHING, 1_087_000)}
-    for task, (setting, params) in counts.items():
+    arena = {
+        "listops": (LISTOPS, 19_900_000),
+        "matching": (MATCHING, 1_087_000),
+        "text": (ARENA_TEXT, 3_500_000),
+    }
+    for task, (setting, params) in arena.items():
         published(f"lra-{task}-full", system="Long Range Arena", paper=ARENA, params=params)(
             partial(full, setting)
         )
-    published("lra-text-full", system="Long Range Arena", paper=ARENA, params=3_500_000)(
-        partial(full, ARENA_TEXT)
-    )
-    published("dartformer-text-full", system="DARTFormer", paper=DARTFORMER)(partial(full, TEXT))
+    _publish("dartformer-text-full", partial(full, TEXT), {})
 
 
 def _publish(

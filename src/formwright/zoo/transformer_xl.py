@@ -8,7 +8,7 @@ Inferred: the order of blocks of PAR Large, which the paper leaves out; the voca
 symbols of the 24-block models (enwik8).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -26,7 +26,11 @@ SANDWICH = Paper(
 )
 PAR = Paper("Pay Attention when Required", "https://arxiv.org/abs/2009.04534")
 
-PAPERS = {"Transformer-XL": XL, "sandwich": SANDWICH, "PAR": PAR}
+SYSTEMS = {
+    "transformer-xl": ("Transformer-XL", XL),
+    "sandwich": ("sandwich", SANDWICH),
+    "par": ("PAR", PAR),
+}
 LARGE_FRAME = WIKITEXT_FRAME.replace(length=384)
 ENWIK8_FRAME = Frame(vocab=204, length=512, head=LanguageModel())
 
@@ -52,96 +56,52 @@ def _large_style() -> Style:
     return replace(plain, backbone=plain.backbone.replace(embedding=embedding))
 
 
-def _words(ppl: float, latency_ms: float) -> dict[str, float | str]:
-    return {"ppl_wikitext103": ppl, "latency_ms_a100": latency_ms}
+def _words(ppl: float, latency_ms: float, **more: float) -> dict[str, float | str]:
+    return {"ppl_wikitext103": ppl, "latency_ms_a100": latency_ms, **more}
 
 
 def _bytes(enwik8: float, text8: float, latency_ms: float) -> dict[str, float | str]:
     return {"bpc_enwik8": enwik8, "bpc_text8": text8, "latency_ms_a100": latency_ms}
 
 
-def _publish(
-    name: str,
-    system: str,
-    size: partial[Architecture],
-    reported: Mapping[str, float | str],
-    params: int | None = None,
-    note: str = "",
-) -> None:
-    paper = PAPERS[system]
-    published(name, system=system, paper=paper, params=params, reported=reported, note=note)(size)
+# Size, order of blocks, figures as the PAR paper reports them, parameters.
+Row = tuple[Callable[[str], Architecture], str, dict[str, float | str], int | None]
+ORDERS: Mapping[str, Row] = {
+    "transformer-xl-base": (base, "(sf)x16", _words(22.7, 15.2, gflops=27), 192_000_000),
+    "sandwich-base": (base, "(s)x6(sf)x10(f)x6", _words(22.6, 15.2, gflops=27), 192_000_000),
+    "par-base": (base, "(sfff)x6(f)x8", _words(22.7, 9.9, gflops=17), 200_000_000),
+    "transformer-xl-large": (large, "(sf)x18", _words(18.4, 18.9), None),
+    "sandwich-large": (large, "(s)x6(sf)x12(f)x6", _words(18.2, 18.9), None),
+    "par-large": (large, "(sff)x8(f)x12", _words(18.4, 13.4), None),
+    "transformer-xl-24b": (symbols, "(sf)x12", _bytes(1.10, 1.18, 12.5), 41_000_000),
+    "sandwich-24b": (symbols, "(s)x6(sf)x6(f)x6", _bytes(1.11, 1.19, 12.5), None),
+    "par-24b": (symbols, "(sff)x5(f)x9", _bytes(1.11, 1.18, 8.4), None),
+}
+_UNCOUNTED = "Figures from the PAR paper, which prints no parameter count for it."
+_NOTES = {
+    "transformer-xl-base": "Sizes and figures as in the PAR paper, not the 410 channels of the "
+    "original.",
+    "sandwich-base": "Figures from the PAR paper.",
+    "transformer-xl-large": _UNCOUNTED,
+    "sandwich-large": _UNCOUNTED,
+    "par-large": "The paper does not print the order of blocks. This one is inferred from the "
+    "latency and the rule that attention stays in the first two thirds.",
+    "transformer-xl-24b": "Figures from the PAR paper, parameters from the Transformer-XL paper. "
+    "The vocabulary is that of enwik8; text8 has 27 symbols.",
+    "sandwich-24b": "Figures from the PAR paper. The vocabulary is that of enwik8.",
+    "par-24b": "The vocabulary is that of enwik8; text8 has 27 symbols.",
+}
 
-
-_publish(
-    "transformer-xl-base",
-    "Transformer-XL",
-    partial(base, "(sf)x16"),
-    _words(22.7, 15.2) | {"gflops": 27},
-    params=192_000_000,
-    note="Sizes and figures as in the PAR paper, not the 410 channels of the original.",
-)
-_publish(
-    "sandwich-base",
-    "sandwich",
-    partial(base, "(s)x6(sf)x10(f)x6"),
-    _words(22.6, 15.2) | {"gflops": 27},
-    params=192_000_000,
-    note="Figures from the PAR paper.",
-)
-_publish(
-    "par-base",
-    "PAR",
-    partial(base, "(sfff)x6(f)x8"),
-    _words(22.7, 9.9) | {"gflops": 17},
-    params=200_000_000,
-)
-
-_publish(
-    "transformer-xl-large",
-    "Transformer-XL",
-    partial(large, "(sf)x18"),
-    _words(18.4, 18.9),
-    note="Figures from the PAR paper, which prints no parameter count for it.",
-)
-_publish(
-    "sandwich-large",
-    "sandwich",
-    partial(large, "(s)x6(sf)x12(f)x6"),
-    _words(18.2, 18.9),
-    note="Figures from the PAR paper, which prints no parameter count for it.",
-)
-_publish(
-    "par-large",
-    "PAR",
-    partial(large, "(sff)x8(f)x12"),
-    _words(18.4, 13.4),
-    note="The paper does not print the order of blocks. This one is inferred from the latency "
-    "and the rule that attention stays in the first two thirds.",
-)
-
-_publish(
-    "transformer-xl-24b",
-    "Transformer-XL",
-    partial(symbols, "(sf)x12"),
-    _bytes(1.10, 1.18, 12.5),
-    params=41_000_000,
-    note="Figures from the PAR paper, parameters from the Transformer-XL paper. The vocabulary "
-    "is that of enwik8; text8 has 27 symbols.",
-)
-_publish(
-    "sandwich-24b",
-    "sandwich",
-    partial(symbols, "(s)x6(sf)x6(f)x6"),
-    _bytes(1.11, 1.19, 12.5),
-    note="Figures from the PAR paper. The vocabulary is that of enwik8.",
-)
-_publish(
-    "par-24b",
-    "PAR",
-    partial(symbols, "(sff)x5(f)x9"),
-    _bytes(1.11, 1.18, 8.4),
-    note="The vocabulary is that of enwik8; text8 has 27 symbols.",
-)
+for _name, (_size, _order, _reported, _params) in ORDERS.items():
+    _system, _paper = SYSTEMS[_name.rpartition("-")[0]]
+    published(
+        _name,
+        system=_system,
+        paper=_paper,
+        params=_params,
+        reported=_reported,
+        note=_NOTES.get(_name, ""),
+    )(partial(_size, _order))
 
 # Table 1 of the PAR paper: what is left of the quality with fewer and fewer attention blocks.
 TABLE_1 = (
@@ -159,10 +119,10 @@ TABLE_1 = (
 _SAME_AS = {"sfff6-f8": "The same as par-base.", "sf16": "The same as transformer-xl-base."}
 
 for _row, _layers, _ppl in TABLE_1:
-    _publish(
+    published(
         f"par-table1-{_row}",
-        "PAR",
-        partial(base, _layers),
-        {"ppl_wikitext103": _ppl},
+        system="PAR",
+        paper=PAR,
+        reported={"ppl_wikitext103": _ppl},
         note=_SAME_AS.get(_row, ""),
-    )
+    )(partial(base, _layers))

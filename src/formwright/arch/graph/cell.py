@@ -94,7 +94,7 @@ class PlacedBlock(NamedTuple):
     width: int  # channels of the state it makes
 
 
-class Plan(NamedTuple):
+class CellPlan(NamedTuple):
     """A cell with all widths settled: what is counted and built."""
 
     blocks: tuple[PlacedBlock, ...]
@@ -132,7 +132,7 @@ class Cell(Layer):
         self.plan(site)
         return site.width
 
-    def plan(self, site: Site) -> Plan:
+    def plan(self, site: Site) -> CellPlan:
         """Every layer at its place; ``ShapeError`` names the block that does not fit."""
         if not self.blocks:
             raise ShapeError("cell([]) has no block; give it at least one.")
@@ -148,7 +148,7 @@ class Cell(Layer):
         ends = ends_of(self.blocks)
         out = max(widths[state] for state in ends)
         resized = None if out == site.width else Linear(site.width)
-        return Plan(tuple(placed), tuple(widths), ends, resized)
+        return CellPlan(tuple(placed), tuple(widths), ends, resized)
 
     def placed(self, site: Site) -> Iterator[tuple[Layer, Site]]:
         """The layer of each living branch with the place it stands in."""
@@ -320,7 +320,7 @@ class _Keeping:
         self.tensors: dict[str, int] = {}  # name of a tensor to its channels
         self.inside = 0  # numbers that layers keep besides what they read
 
-    def of(self, plan: Plan) -> int:
+    def of(self, plan: CellPlan) -> int:
         states = ["entry"]
         for number, block in enumerate(plan.blocks, start=1):
             results = [

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import ClassVar
 
-from formwright.arch.graph.formula_plan import Instruction, Plan, alive, plan, values_of
-from formwright.arch.graph.formula_steps import Step, contracts_tokens
+from formwright.arch.graph.formula_plan import FormulaPlan, Instruction, alive, plan, values_of
+from formwright.arch.graph.formula_steps import OpWord, Step, contracts_tokens
 from formwright.arch.layer import Layer
 from formwright.arch.node import Open, Positive, node
 from formwright.arch.site import Count, Load, Site, dense
@@ -46,7 +46,7 @@ class Formula(Layer):
         """The projected inputs that the result depends on; only these are built."""
         return sorted(at for at in alive(self.steps, self.paths) if at < self.paths)
 
-    def plan(self, *, piecewise: bool = False) -> Plan:
+    def plan(self, *, piecewise: bool = False) -> FormulaPlan:
         """The formula as straight-line code."""
         return plan(self.steps, self.paths, piecewise=piecewise)
 
@@ -156,16 +156,13 @@ def tidied(formula: Formula) -> Formula:
     written: list[Step] = []
     for name in _ordered(names[-1], made):
         if name in made:
+            op, of = made[name]
             numbers[name] = len(used) + len(written)
-            written.append(Step(made[name].op, tuple(numbers[of] for of in made[name].of)))
+            written.append(Step(op, tuple(numbers[operand] for operand in of)))
     return formula.replace(steps=tuple(written), paths=len(used))
 
 
-class _Made:
-    """A step whose operands are given by name."""
-
-    def __init__(self, step: Step, of: tuple[str, ...]) -> None:
-        self.op, self.of = step.op, of
+_Made = tuple[OpWord, tuple[str, ...]]  # a step whose operands are given by name
 
 
 def _named(steps: Sequence[Step], inputs: Sequence[str]) -> tuple[list[str], dict[str, _Made]]:
@@ -175,12 +172,12 @@ def _named(steps: Sequence[Step], inputs: Sequence[str]) -> tuple[list[str], dic
     for step in steps:
         of = tuple(names[at] for at in step.of)
         inner = made.get(of[0]) if of else None
-        if inner is not None and inner.op == step.op and step.op in ("neg", "transpose"):
-            names.append(inner.of[0])
+        if inner is not None and inner[0] == step.op and step.op in ("neg", "transpose"):
+            names.append(inner[1][0])
             continue
         of = tuple(sorted(of)) if step.op == "add" else of
         name = sha256(" ".join((step.op, *of)).encode()).hexdigest()
-        made[name] = _Made(step, of)
+        made[name] = step.op, of
         names.append(name)
     return names, made
 
@@ -191,7 +188,7 @@ def _ordered(result: str, made: dict[str, _Made]) -> list[str]:
     waiting = [result]
     while waiting:
         name = waiting[-1]
-        of = made[name].of if name in made else ()
+        of = made[name][1] if name in made else ()
         missing = [operand for operand in of if operand not in order]
         if missing:
             waiting.append(missing[0])

@@ -34,7 +34,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FormulaPlan:
     """All lines; the last one is the result."""
 
     lines: tuple[Instruction, ...]
@@ -70,7 +70,7 @@ def alive(steps: Sequence[Step], paths: int) -> set[int]:
     return found
 
 
-def plan(steps: Sequence[Step], paths: int, *, piecewise: bool = False) -> Plan:
+def plan(steps: Sequence[Step], paths: int, *, piecewise: bool = False) -> FormulaPlan:
     """Straight-line code for steps that fit together.
 
     Args:
@@ -108,7 +108,7 @@ class _Planner:
         self.known: dict[tuple[str, tuple[int, ...], Wanted, int], int] = {}
         self.at: dict[tuple[int, Wanted], int] = {}  # value and extent to line
 
-    def planned(self, new: Extent) -> Plan:
+    def planned(self, new: Extent) -> FormulaPlan:
         last = self.paths + len(self.steps) - 1
         wanted: dict[int, dict[Wanted, None]] = {last: {(new, "dim"): None}}  # in order
         for value in range(last, self.paths - 1, -1):
@@ -118,7 +118,7 @@ class _Planner:
         for value in sorted(wanted):
             for extent in wanted[value]:
                 self.at[value, extent] = self._lines(value, extent)
-        return Plan(tuple(self.lines))
+        return FormulaPlan(tuple(self.lines))
 
     def _needs(self, value: int, extent: Wanted) -> list[tuple[int, Wanted]]:
         """Which part of which earlier values gives this part of a value."""

@@ -19,18 +19,7 @@ from formwright.errors import ShapeError
 
 Unary = Literal["neg", "transpose", "scale", "softmax", "logsigmoid", "softsign"]
 Binary = Literal["add", "matmul", "cosine", "euclidean"]
-OpWord = Literal[
-    "neg",
-    "transpose",
-    "scale",
-    "softmax",
-    "logsigmoid",
-    "softsign",
-    "add",
-    "matmul",
-    "cosine",
-    "euclidean",
-]
+OpWord = Literal[Unary, Binary]
 OPERANDS: dict[str, int] = dict.fromkeys(get_args(Unary), 1) | dict.fromkeys(get_args(Binary), 2)
 Axis = Literal["tokens", "dim"]
 _SHAPE_NAMES = {

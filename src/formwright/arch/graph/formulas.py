@@ -166,7 +166,8 @@ def expression(node: Formula) -> str:
 
     Long values that are used more than once are named, so that the line stays short.
     """
-    texts: list[_Text] = [(_path_name(path), _WHOLE) for path in range(node.paths)]
+    names = (*_PATH_NAMES, *(f"P{path + 1}" for path in range(len(_PATH_NAMES), node.paths)))
+    texts: list[_Text] = [(name, _WHOLE) for name in names[: node.paths]]
     live = alive(node.steps, node.paths)
     living = (step for number, step in enumerate(node.steps, node.paths) if number in live)
     uses = Counter(at for step in living for at in step.of)
@@ -200,7 +201,3 @@ def _written(step: Step, of: list[_Text]) -> _Text:
 
 def _bracketed(text: _Text, needed: int) -> str:
     return text[0] if text[1] >= needed else f"({text[0]})"
-
-
-def _path_name(path: int) -> str:
-    return _PATH_NAMES[path] if path < len(_PATH_NAMES) else f"P{path + 1}"

@@ -29,60 +29,26 @@ from typing import Literal, get_args
 
 from formwright.arch.node import Node, NonNegative, Positive, node
 
-Word = Literal[
-    "add",
-    "difference",
-    "divide",
-    "multiply",
-    "abs",
-    "abs_root",
-    "square",
-    "exp",
-    "log",
-    "recip",
-    "sign",
-    "cos",
-    "sin",
-    "tanh",
-    "sigmoid",
-    "max",
-    "min",
-    "c_mul",
-    "scale",
-    "shift",
-    "reduce_mean",
-    "reduce_sum",
-    "reduce_min",
-    "reduce_max",
-    "reduce_prod",
-    "mat_mul",
-    "mat_mul_transposed",
-    "conv1",
-    "conv3",
-    "conv7",
-    "conv15",
-    "conv31",
-    "depthwise3",
-    "depthwise7",
-    "depthwise15",
-    "depthwise31",
-    "mask",
-    "cum_sum",
-    "cum_prod",
-    "call",
-]
+_Binary = Literal["add", "difference", "divide", "multiply"]
+_Power = Literal["abs", "abs_root", "square", "exp", "log", "recip", "sign"]
+_Wave = Literal["cos", "sin", "tanh", "sigmoid"]
+_WithConstant = Literal["max", "min", "c_mul"]
+_PerChannel = Literal["scale", "shift"]
+_Reduction = Literal["reduce_mean", "reduce_sum", "reduce_min", "reduce_max", "reduce_prod"]
+_Product = Literal["mat_mul", "mat_mul_transposed"]
+_Convolution = Literal["conv1", "conv3", "conv7", "conv15", "conv31"]
+_Depthwise = Literal["depthwise3", "depthwise7", "depthwise15", "depthwise31"]
+_Single = Literal[_Binary, _Power, _Wave, _WithConstant, _PerChannel, _Reduction, _Product]
+Word = Literal[_Single, _Convolution, _Depthwise, "mask", "cum_sum", "cum_prod", "call"]
 
-BINARY = ("add", "difference", "divide", "multiply")
-UNARY = (
-    *("abs", "abs_root", "square", "exp", "log", "recip", "sign"),
-    *("cos", "sin", "tanh", "sigmoid"),
-)
-WITH_CONSTANT = ("max", "min", "c_mul")
-REDUCTIONS = ("reduce_mean", "reduce_sum", "reduce_min", "reduce_max", "reduce_prod")
-PRODUCTS = ("mat_mul", "mat_mul_transposed")
-CONVOLUTIONS = ("conv1", "conv3", "conv7", "conv15", "conv31")
-DEPTHWISE = ("depthwise3", "depthwise7", "depthwise15", "depthwise31")
-LEARNED = ("scale", "shift", *CONVOLUTIONS, *DEPTHWISE)
+BINARY: tuple[str, ...] = get_args(_Binary)
+UNARY: tuple[str, ...] = (*get_args(_Power), *get_args(_Wave))
+WITH_CONSTANT: tuple[str, ...] = get_args(_WithConstant)
+REDUCTIONS: tuple[str, ...] = get_args(_Reduction)
+PRODUCTS: tuple[str, ...] = get_args(_Product)
+CONVOLUTIONS: tuple[str, ...] = get_args(_Convolution)
+DEPTHWISE: tuple[str, ...] = get_args(_Depthwise)
+LEARNED = (*get_args(_PerChannel), *CONVOLUTIONS, *DEPTHWISE)
 
 RELATIVE_DIMS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 BRANCHES = (1, 2, 4, 8, 16)

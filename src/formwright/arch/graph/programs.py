@@ -18,7 +18,9 @@ softmax and the twelvefold feed-forward. The softmax subtracts its largest score
 1e-6 under the root, as any practical implementation does.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from formwright.arch.graph.instruction import BRANCHES, RELATIVE_DIMS, Instruction, Word
 from formwright.arch.graph.program import Program, Subprogram
@@ -47,26 +49,18 @@ def primer_program(width: int, heads: int, inner: int) -> Program:
 class _Banks:
     """Numbers that instructions share, each once."""
 
-    constants: list[float] = field(default_factory=list)
-    dims: list[int] = field(default_factory=list)
-
-    def constant(self, value: float) -> int:
-        if value not in self.constants:
-            self.constants.append(value)
-        return self.constants.index(value)
-
-    def dim(self, value: int) -> int:
-        if value not in self.dims:
-            self.dims.append(value)
-        return self.dims.index(value)
+    constants: dict[float, int] = field(default_factory=dict)  # to their places
+    dims: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass
 class _Code:
     """A subprogram being written; each method gives the number of the new value."""
 
-    def __init__(self, banks: _Banks, inputs: int = 1) -> None:
-        self.banks, self.inputs = banks, inputs
-        self.code: list[Instruction] = []
+    banks: _Banks
+    sizes: "_Sizes"
+    inputs: int = 1
+    code: list[Instruction] = field(default_factory=list)
 
     def do(
         self,
@@ -79,16 +73,14 @@ class _Code:
         branches: int = 1,
         calls: int = 0,
     ) -> int:
-        place = self.banks.constant(constant) if constant is not None else 0
-        size = self.banks.dim(dim) if dim is not None else 0
+        constants, dims = self.banks.constants, self.banks.dims
+        place = constants.setdefault(constant, len(constants)) if constant is not None else 0
+        size = dims.setdefault(dim, len(dims)) if dim is not None else 0
         self.code.append(Instruction(op, first, second, place, size, branches, calls))
         return self.inputs + len(self.code) - 1
 
     def call(self, which: int, first: int, second: int = 0, branches: int = 1) -> int:
         return self.do("call", first, second, branches=branches, calls=which)
-
-    def written(self) -> Subprogram:
-        return Subprogram(tuple(self.code), self.inputs)
 
 
 @dataclass(frozen=True)
@@ -128,108 +120,93 @@ def _program(
     primer: bool = False,
 ) -> Program:
     sizes, banks = _sizes(width, heads, inner), _Banks()
-    mixing = _mixing_with_solo(banks, sizes) if primer else _mixing(banks, sizes)
-    parts = {
-        MAIN: _main(banks),
-        ATTENTION: _sublayer(banks, MIXING),
-        FEEDFORWARD: _sublayer(banks, EXPANSION, norm_behind=primer),
-        MIXING: mixing,
-        HEAD: _scaled_softmax(banks, sizes) if primer else _head(banks, sizes),
-        PROJECTION: _projection(banks, sizes.stream if primer else sizes.head, convolved),
-        SOFTMAX: _softmax(banks),
-        EXPANSION: _expansion(banks, sizes),
-        RELU: _relu(banks, squared),
-        NORM: _norm(banks, primer),
+    projected = sizes.stream if primer else sizes.head
+    # in the order in which they fill the banks
+    parts: dict[int, Callable[[_Code], object]] = {
+        MIXING: _mixing_with_solo if primer else _mixing,
+        MAIN: _main,
+        ATTENTION: partial(_sublayer, inner=MIXING),
+        FEEDFORWARD: partial(_sublayer, inner=EXPANSION, norm_behind=primer),
+        HEAD: _scaled_softmax if primer else _head,
+        PROJECTION: partial(_projection, dim=projected, convolved=convolved),
+        SOFTMAX: _softmax,
+        EXPANSION: _expansion,
+        RELU: partial(_relu, squared=squared),
+        NORM: partial(_norm, primer=primer),
     }
-    subprograms = tuple(parts[index].written() for index in range(len(parts)))
+    written = {}
+    for part, write in parts.items():
+        code = _Code(banks, sizes, inputs=2 if primer and part == HEAD else 1)
+        write(code)
+        written[part] = Subprogram(tuple(code.code), code.inputs)
+    subprograms = tuple(written[part] for part in sorted(written))
     return Program(subprograms, tuple(banks.constants), tuple(banks.dims), sizes.stream)
 
 
-def _main(banks: _Banks) -> _Code:
-    code = _Code(banks)
+def _main(code: _Code) -> None:
     code.call(FEEDFORWARD, code.call(ATTENTION, 0))
-    return code
 
 
-def _sublayer(banks: _Banks, inner: int, norm_behind: bool = False) -> _Code:
+def _sublayer(code: _Code, *, inner: int, norm_behind: bool = False) -> None:
     """A residual branch with its norm."""
-    code = _Code(banks)
     first, second = (inner, NORM) if norm_behind else (NORM, inner)
     code.do("add", 0, code.call(second, code.call(first, 0)))
-    return code
 
 
-def _mixing(banks: _Banks, sizes: _Sizes) -> _Code:
+def _mixing(code: _Code) -> None:
     """Self-attention: heads are branches, concatenated and projected."""
-    code = _Code(banks)
-    code.do("conv1", code.call(HEAD, 0, branches=sizes.heads), dim=sizes.stream)
-    return code
+    code.do("conv1", code.call(HEAD, 0, branches=code.sizes.heads), dim=code.sizes.stream)
 
 
-def _head(banks: _Banks, sizes: _Sizes) -> _Code:
-    code = _Code(banks)
+def _head(code: _Code) -> None:
     query, key, value = (code.call(PROJECTION, 0) for _ in range(3))
     scores = code.do("mat_mul_transposed", query, key)
-    scores = code.do("c_mul", scores, constant=sizes.head_width**-0.5)
+    scores = code.do("c_mul", scores, constant=code.sizes.head_width**-0.5)
     code.do("mat_mul", code.call(SOFTMAX, scores), value)
-    return code
 
 
-def _mixing_with_solo(banks: _Banks, sizes: _Sizes) -> _Code:
+def _mixing_with_solo(code: _Code) -> None:
     """Primer's self-attention: queries are made from the keys of all heads together."""
-    code = _Code(banks)
     key = code.call(PROJECTION, 0)
-    query = code.do("conv1", key, dim=sizes.stream)
+    query = code.do("conv1", key, dim=code.sizes.stream)
     weights = code.call(HEAD, query, key)
     mixed = code.do("mat_mul", weights, code.call(PROJECTION, 0))
-    code.do("conv1", mixed, dim=sizes.stream)
-    return code
+    code.do("conv1", mixed, dim=code.sizes.stream)
 
 
-def _scaled_softmax(banks: _Banks, sizes: _Sizes) -> _Code:
+def _scaled_softmax(code: _Code) -> None:
     """What heads look at: one map each."""
-    code = _Code(banks, inputs=2)
-    scores = code.do("mat_mul_transposed", 0, 1, branches=sizes.heads)
-    code.call(SOFTMAX, code.do("c_mul", scores, constant=sizes.head_width**-0.5))
-    return code
+    scores = code.do("mat_mul_transposed", 0, 1, branches=code.sizes.heads)
+    code.call(SOFTMAX, code.do("c_mul", scores, constant=code.sizes.head_width**-0.5))
 
 
-def _projection(banks: _Banks, dim: int, convolved: bool) -> _Code:
-    code = _Code(banks)
+def _projection(code: _Code, *, dim: int, convolved: bool) -> None:
     projected = code.do("conv1", 0, dim=dim)
     if convolved:
         code.do("depthwise3", projected)
-    return code
 
 
-def _softmax(banks: _Banks) -> _Code:
-    code = _Code(banks)
+def _softmax(code: _Code) -> None:
     scores = code.do("mask", 0)
     scores = code.do("difference", scores, code.do("reduce_max", scores))
     weights = code.do("exp", scores)
     code.do("divide", weights, code.do("reduce_sum", weights))
-    return code
 
 
-def _expansion(banks: _Banks, sizes: _Sizes) -> _Code:
+def _expansion(code: _Code) -> None:
     """The feed-forward; ``shift`` is the bias."""
-    code = _Code(banks)
-    wide = code.do("shift", code.do("conv1", 0, dim=sizes.inner, branches=sizes.parts))
-    code.do("shift", code.do("conv1", code.call(RELU, wide), dim=sizes.stream))
-    return code
+    wide = code.do("shift", code.do("conv1", 0, dim=code.sizes.inner, branches=code.sizes.parts))
+    code.do("shift", code.do("conv1", code.call(RELU, wide), dim=code.sizes.stream))
 
 
-def _relu(banks: _Banks, squared: bool) -> _Code:
-    code = _Code(banks)
+def _relu(code: _Code, *, squared: bool) -> None:
     positive = code.do("max", 0, constant=0.0)
     if squared:
         code.do("square", positive)
-    return code
 
 
-def _norm(banks: _Banks, primer: bool) -> _Code:
+def _norm(code: _Code, *, primer: bool) -> None:
     """The z-score, scaled and shifted; Primer multiplies x itself with what is centred."""
-    code = _Code(banks)
     centred = code.do("difference", 0, code.do("reduce_mean", 0))
     product = code.do("multiply", 0, centred) if primer else code.do("square", centred)
     variance = code.do("reduce_mean", product)
@@ -238,4 +215,3 @@ def _norm(banks: _Banks, primer: bool) -> _Code:
     variance = code.do("add", variance, code.do("c_mul", one, constant=1e-6))
     score = code.do("divide", centred, code.do("abs_root", variance))
     code.do("shift", code.do("scale", score))
-    return code

@@ -8,11 +8,14 @@ a different program, because it is changed differently by a search.
 """
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from formwright.arch.graph.instruction import USES, Instruction
 from formwright.arch.graph.program import Program, Subprogram
 from formwright.arch.graph.unfold import check_structure
 from formwright.arch.node import Open
+
+Number = TypeVar("Number", int, float)
 
 
 def tidy_program(program: Program) -> Program:
@@ -39,15 +42,10 @@ class _Tidied:
 @dataclass
 class _Tidy:
     program: Program
-    kinds: list[Subprogram] = field(default_factory=list)  # calls hold kinds, banks are sorted
+    kinds: list[Subprogram] = field(default_factory=list)  # calls hold kinds
     done: dict[int, _Tidied] = field(default_factory=dict)  # by the place it was written at
-
-    def __post_init__(self) -> None:
-        used = [do for sub in self.program.subprograms for do in sub.code]
-        self.constants = sorted(
-            {0.0 + self.program.constants[do.constant] for do in used if USES[do.op].constant}
-        )
-        self.dims = sorted({self.program.dims[do.dim] for do in used if USES[do.op].dim})
+    constants: list[float] = field(default_factory=list)  # each once, in the order of their use
+    dims: list[int] = field(default_factory=list)
 
     def take(self, index: int) -> None:
         """Tidy one subprogram; those it calls must be tidy already."""
@@ -105,36 +103,31 @@ class _Tidy:
 
     def plain(self, do: Instruction, operands: list[int]) -> Instruction:
         """An instruction that says nothing but what its word looks at."""
-        use = USES[do.op]
-        return Instruction(
-            do.op,
-            operands[0],
-            operands[1] if len(operands) == 2 else 0,
-            constant=self.constants.index(self.program.constants[do.constant])
-            if use.constant
-            else 0,
-            dim=self.dims.index(self.program.dims[do.dim]) if use.dim else 0,
-            branches=do.branches,
-            calls=self.done[do.calls].kind if do.op == "call" else 0,
-        )
+        use, given = USES[do.op], self.program.constants
+        second = operands[1] if len(operands) == 2 else 0
+        constant = _place(self.constants, 0.0 + given[do.constant]) if use.constant else 0
+        dim = _place(self.dims, self.program.dims[do.dim]) if use.dim else 0
+        calls = self.done[do.calls].kind if do.op == "call" else 0
+        return Instruction(do.op, operands[0], second, constant, dim, do.branches, calls)
 
     def result(self) -> Program:
-        """The tidy subprograms in the order in which they are called."""
+        """The tidy subprograms in the order in which they are called, banks in order of size."""
         order = self.called_from(self.done[0].kind)
-        subprograms = [
-            sub.replace(
-                code=tuple(
-                    do.replace(calls=order.index(do.calls)) if do.op == "call" else do
-                    for do in sub.code
-                )
+        used = [do for kind in order for do in self.kinds[kind].code]
+        constants = sorted({self.constants[do.constant] for do in used if USES[do.op].constant})
+        dims = sorted({self.dims[do.dim] for do in used if USES[do.op].dim})
+
+        def moved(do: Instruction) -> Instruction:
+            use = USES[do.op]
+            return do.replace(
+                constant=constants.index(self.constants[do.constant]) if use.constant else 0,
+                dim=dims.index(self.dims[do.dim]) if use.dim else 0,
+                calls=order.index(do.calls) if do.op == "call" else 0,
             )
-            for sub in (self.kinds[kind] for kind in order)
-        ]
-        return _without_unused(
-            Program(
-                tuple(subprograms), tuple(self.constants), tuple(self.dims), self.program.stream
-            )
-        )
+
+        found = (self.kinds[kind] for kind in order)
+        subprograms = tuple(sub.replace(code=tuple(map(moved, sub.code))) for sub in found)
+        return Program(subprograms, tuple(constants), tuple(dims), self.program.stream)
 
     def called_from(self, main: int) -> list[int]:
         """Kinds in the order of their calls, each before those it calls."""
@@ -153,23 +146,8 @@ class _Tidy:
         return finished[::-1]
 
 
-def _without_unused(program: Program) -> Program:
-    """The program without bank entries that only instructions now gone did use."""
-    code = [do for sub in program.subprograms for do in sub.code]
-    constants = sorted({do.constant for do in code if USES[do.op].constant})
-    dims = sorted({do.dim for do in code if USES[do.op].dim})
-
-    def moved(do: Instruction) -> Instruction:
-        use = USES[do.op]
-        return do.replace(
-            constant=constants.index(do.constant) if use.constant else 0,
-            dim=dims.index(do.dim) if use.dim else 0,
-        )
-
-    return program.replace(
-        subprograms=tuple(
-            sub.replace(code=tuple(moved(do) for do in sub.code)) for sub in program.subprograms
-        ),
-        constants=tuple(program.constants[i] for i in constants),
-        dims=tuple(program.dims[i] for i in dims),
-    )
+def _place(bank: list[Number], value: Number) -> int:
+    """Where a number stands in a bank; it is put behind the others if it is not there."""
+    if value not in bank:
+        bank.append(value)
+    return bank.index(value)

@@ -7,7 +7,7 @@ counted from 0 as in the program itself.
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from formwright.arch.graph.instruction import (
@@ -94,27 +94,23 @@ def check_structure(program: "Program") -> None:
 
 
 def _check_instruction(program: "Program", index: int, place: int, do: Instruction) -> None:
-    known = program.subprograms[index].inputs + place
+    known, last = program.subprograms[index].inputs + place, len(program.subprograms) - 1
+    fail = partial(_fail, index, place, do)
     for value in operands(program, do):
         if value >= known:
-            _fail(index, place, do, f"reads value {value}, but only 0 to {known - 1} exist there.")
+            fail(f"reads value {value}, but only 0 to {known - 1} exist there.")
     if do.branches not in BRANCHES:
         allowed = ", ".join(map(str, BRANCHES))
-        _fail(index, place, do, f"has {do.branches} branches; allowed are {allowed}.")
-    if do.op == "call" and not index < do.calls < len(program.subprograms):
-        _fail(
-            index,
-            place,
-            do,
+        fail(f"has {do.branches} branches; allowed are {allowed}.")
+    if do.op == "call" and not index < do.calls <= last:
+        fail(
             f"calls subprogram {do.calls}; it may only call later ones that exist "
-            f"({index + 1} to {len(program.subprograms) - 1}), so that calls end.",
+            f"({index + 1} to {last}), so that calls end."
         )
     for bank, used in (("constant", USES[do.op].constant), ("dim", USES[do.op].dim)):
         entries, entry = getattr(program, bank + "s"), getattr(do, bank)
         if used and entry >= len(entries):
-            _fail(
-                index, place, do, f"uses {bank} {entry}, but the bank {bank}s has {len(entries)}."
-            )
+            fail(f"uses {bank} {entry}, but the bank {bank}s has {len(entries)}.")
 
 
 def operands(program: "Program", do: Instruction) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ candidate of a large search.
 
 import logging
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,31 @@ from torch import Tensor
 from formwright.cost.paired import Run
 from formwright.cost.step import Step
 from formwright.cost.target import Target
-from formwright.model.export import to_onnx
+from formwright.model.export import open_session, to_onnx
 
 
 def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
     """Export for these very shapes and open a session."""
-    names = [f"input{i}" for i in range(len(arguments))]
-    program = to_onnx(step, arguments, names, optimize=False)
+    program, inputs = exported(step, arguments, optimize=False)
     with tempfile.TemporaryDirectory(prefix="formwright-") as folder:
         file = save(program, Path(folder))
         if target.dtype == "int8":
             file = _quantised(file)
-        session = _session(file, target.threads)
-    inputs = fed(arguments, {node.name for node in session.get_inputs()})
+        session = open_session(file, target.threads)
+    wanted = {node.name: inputs[node.name] for node in session.get_inputs()}  # some are not used
 
     def run() -> None:
-        session.run(None, inputs)
+        session.run(None, wanted)
 
     return run
 
 
-def fed(arguments: tuple[Tensor, ...], wanted: Collection[str]) -> dict[str, Any]:
-    """What a runtime is given; inputs that the step does not use are left out."""
-    named = ((f"input{i}", argument.numpy()) for i, argument in enumerate(arguments))
-    return {name: value for name, value in named if name in wanted}
+def exported(
+    step: Step, arguments: tuple[Tensor, ...], *, optimize: bool = True
+) -> tuple[Any, dict[str, Any]]:
+    """A step as an ONNX program, and its inputs by name."""
+    inputs = {f"input{i}": tensor.numpy() for i, tensor in enumerate(arguments)}
+    return to_onnx(step, arguments, list(inputs), optimize=optimize), inputs
 
 
 def save(program: Any, folder: Path) -> Path:
@@ -60,13 +60,3 @@ def _quantised(file: Path) -> Path:
     finally:
         root.setLevel(level)
     return found
-
-
-def _session(file: Path, threads: int) -> Any:
-    import onnxruntime  # noqa: PLC0415  # optional
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])

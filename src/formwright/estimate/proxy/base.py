@@ -112,7 +112,7 @@ def _batch(task_name: str, batch_tokens: int) -> tuple[Task, Batch]:
     from formwright.estimate.training import known_task  # noqa: PLC0415
 
     task = known_task(task_name)
-    return task, task.plan(batch_tokens=batch_tokens, seed=0).batch(0)
+    return task, task.sampler(batch_tokens=batch_tokens, seed=0).batch(0)
 
 
 def total(values: Iterable[torch.Tensor]) -> float:

@@ -9,9 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.mechanism import Softmax
-from formwright.arch.site import Site
+from formwright.arch import Attention, Site, Softmax
 from formwright.errors import SpecError
 from formwright.ops.attention.base import Sight
 from formwright.ops.base import Builder, Context, Operator, operator, operator_class
@@ -107,28 +105,13 @@ class AttentionOp(Operator):
         v = self._split(_convolved(self.value(rows), self.value_conv, around), self.node.groups)
         q = self._split(self._queries(x, raw_keys, ctx), self.node.heads)
         k = self._split(raw_keys, self.node.groups)
-        bias = None
-        if self.remembers_inputs or past is None:  # k holds all keys already
-            if self.position is not None:
-                q, k, bias = self.position(q, k, ctx)
-            return q, k, v, bias
-        if self.position is None:
-            k, v = past.extend(self.slot, k, v)
-            return q, k, v, None
-        return self._with_past(q, k, v, ctx)
-
-    def _with_past(
-        self, q: Tensor, k: Tensor, v: Tensor, ctx: Context
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Turn the new keys, put the remembered ones before them, then ask for the bias."""
-        assert ctx.past is not None
-        assert self.position is not None
-        if self.position.turns:
+        bias, turns = None, self.position is not None and self.position.turns
+        if self.position is not None and turns:  # new keys only: remembered ones are turned already
             q, k, _ = self.position(q, k, ctx)
-            k, v = ctx.past.extend(self.slot, k, v)
-            return q, k, v, None
-        k, v = ctx.past.extend(self.slot, k, v)
-        q, k, bias = self.position(q, k, ctx)
+        if past is not None and not self.remembers_inputs:
+            k, v = past.extend(self.slot, k, v)
+        if self.position is not None and not turns:
+            q, k, bias = self.position(q, k, ctx)
         return q, k, v, bias
 
     def _key_input(self, x: Tensor, ctx: Context) -> Tensor:

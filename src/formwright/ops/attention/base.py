@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.site import Site
+from formwright.arch import Attention, Site
 from formwright.ops.base import Builder, Context
 
 
@@ -27,14 +26,18 @@ class Sight:
     dropout: float = 0.0
     x: Tensor | None = None  # (b, n, w) the attention's own input
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What every kernel is told: which keys are real, and whether the future is hidden."""
+        return {"mask": self.keys, "causal": self.causal}
+
 
 class MechanismOp(nn.Module):
     """From queries, keys and values of all heads to one result per query."""
 
     def __init__(self, node: Any, attention: Attention, site: Site, builder: Builder) -> None:
-        """``node``: the mechanism; ``attention``: around it."""
         super().__init__()
-        self.node = node
+        self.node, self.heads, self.groups = node, attention.heads, attention.groups
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
         """q (b, h, n, d), k (b, g, t, d), v (b, g, t, e) give (b, h, n, e).
@@ -43,6 +46,10 @@ class MechanismOp(nn.Module):
         (``query_key=none``) q and k are None.
         """
         raise NotImplementedError
+
+    def real_keys(self, sight: Sight) -> Tensor | None:
+        """Which keys are real; None where padding is seen, as the Long Range Arena code has it."""
+        return None if self.node.lra else sight.keys
 
     def joined(self, mixed: Tensor, length: int) -> Tensor:
         """The heads side by side, (b, n, h e)."""

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.conv import DynamicConv, LightConv, ReducedConv
-from formwright.arch.site import Site
+from formwright.arch import DynamicConv, LightConv, ReducedConv, Site
 from formwright.ops.base import Builder, Context, Operator, operator
 from formwright.ops.conv.window import depthwise, neighbourhood
 

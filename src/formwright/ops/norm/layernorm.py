@@ -1,7 +1,8 @@
-"""LayerNorm, with as much of the mean taken out as wished.
+"""LayerNorm, with as much of the mean taken out as wished, and its relatives.
 
-Paper: "Layer Normalization", Ba et al. 2016, https://arxiv.org/abs/1607.06450; the gated mean is
-from "Finding Fast Transformers" (section 3.2).
+Papers: "Layer Normalization", Ba et al. 2016, https://arxiv.org/abs/1607.06450; the gated mean is
+from "Finding Fast Transformers" (section 3.2); RMSNorm, Zhang and Sennrich 2019,
+https://arxiv.org/abs/1910.07467; Primer's norm, So et al. 2021, https://arxiv.org/abs/2109.08668
 """
 
 import torch
@@ -9,8 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from formwright.arch.layer import LayerNorm
-from formwright.arch.site import Site
+from formwright.arch import LayerNorm, PrimerNorm, RMSNorm, Site
 from formwright.ops.base import Builder, Context, Operator, operator
 
 
@@ -40,3 +40,35 @@ def gated_layer_norm(
     x = x - gate * x.mean(dim=-1, keepdim=True)
     x = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps) * weight
     return x if bias is None else x + bias
+
+
+@operator(RMSNorm)
+class RMSNormOp(Operator):
+    """x / root mean square, scaled."""
+
+    def __init__(self, node: RMSNorm, site: Site, builder: Builder) -> None:
+        super().__init__()
+        self.eps = node.eps
+        self.weight = nn.Parameter(torch.ones(site.width))
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
+        return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+
+
+@operator(PrimerNorm)
+class PrimerNormOp(Operator):
+    """(x - mean) / sqrt(mean(x (x - mean))), scaled and shifted.
+
+    mean(x (x - mean)) is the variance, so this is LayerNorm in exact arithmetic; written as found.
+    """
+
+    def __init__(self, node: PrimerNorm, site: Site, builder: Builder) -> None:
+        super().__init__()
+        self.eps = node.eps
+        self.weight = nn.Parameter(torch.ones(site.width))
+        self.bias = nn.Parameter(torch.zeros(site.width))
+
+    def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n w"]:
+        centred = x - x.mean(dim=-1, keepdim=True)
+        spread = (x * centred).mean(dim=-1, keepdim=True)
+        return centred * torch.rsqrt(spread + self.eps) * self.weight + self.bias

@@ -7,9 +7,7 @@ first, then all cosines (as in Tensor2Tensor and Transformer-XL), not interleave
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.position import Learned, Sinusoid
-from formwright.arch.site import Site
+from formwright.arch import Attention, Learned, Sinusoid, Site
 from formwright.errors import InputError
 from formwright.ops.base import operator
 from formwright.ops.position.base import PositionOp

@@ -5,28 +5,13 @@ import math
 import torch
 from torch import Tensor
 
-from formwright.arch.attention import Attention
 from formwright.arch.position import Alibi
-from formwright.arch.site import Site
 from formwright.ops.base import Context, operator
 from formwright.ops.position.base import PositionOp, PositionPart, distances
 
 
-@operator(Alibi)
-class AlibiOp(PositionOp):
-    """Holds nothing: the slopes follow from the number of heads."""
-
-    @classmethod
-    def part(cls, node: Alibi, attention: Attention, site: Site) -> PositionPart:  # type: ignore[override]
-        return AlibiPart(attention.heads)
-
-
 class AlibiPart(PositionPart):
     """The bias of every head."""
-
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
 
     def forward(self, q: Tensor, k: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
         n, t = q.shape[-2], k.shape[-2]
@@ -36,6 +21,13 @@ class AlibiPart(PositionPart):
             return -far * slopes(self.heads).to(q)[:, None, None]  # (h, n, t)
 
         return q, k, ctx.table(("alibi", self.heads, n, t), make)
+
+
+@operator(Alibi)
+class AlibiOp(PositionOp):
+    """Holds nothing: the slopes follow from the number of heads."""
+
+    part_class = AlibiPart
 
 
 def slopes(heads: int) -> Tensor:

@@ -6,12 +6,12 @@ owns a ``part`` of it, which turns queries and keys and may add a bias to the sc
 b batch, h head, n query, t key, d channel of a head
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.node import Node
-from formwright.arch.site import Site
+from formwright.arch import Attention, Node, Site
 from formwright.ops.base import Context
 
 
@@ -19,6 +19,7 @@ class PositionOp(nn.Module):
     """Base: positions that do nothing."""
 
     remembers_inputs = False  # Transformer-XL projects what it remembers anew
+    part_class: type["PositionPart"] | None = None  # what one self-attention needs of its own
 
     def __init__(self, node: Node, site: Site, size: int, attention: Attention | None) -> None:
         """``size``: channels of the embedding; ``attention``: any of those that share."""
@@ -31,13 +32,17 @@ class PositionOp(nn.Module):
     @classmethod
     def part(cls, node: Node, attention: Attention, site: Site) -> "PositionPart | None":
         """What one self-attention needs of its own, if anything."""
-        return None
+        return None if cls.part_class is None else cls.part_class(node, attention, site)
 
 
 class PositionPart(nn.Module):
     """What positions do inside one self-attention."""
 
     turns = False  # whether new queries and keys are changed before they are remembered
+
+    def __init__(self, node: Any, attention: Attention, site: Site) -> None:
+        super().__init__()
+        self.node, self.heads, self.causal = node, attention.heads, site.causal
 
     def forward(self, q: Tensor, k: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
         """Queries and keys as they are to be compared, and a bias for the scaled scores.

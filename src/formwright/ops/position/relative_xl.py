@@ -13,42 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.position import RelativeXL
-from formwright.arch.site import Site
+from formwright.arch import Attention, RelativeXL, Site
 from formwright.ops.base import Context, operator
 from formwright.ops.position.absolute import sinusoids
 from formwright.ops.position.base import PositionOp, PositionPart
-
-
-@operator(RelativeXL)
-class RelativeXLOp(PositionOp):
-    """The two vectors per head, where all layers share them."""
-
-    remembers_inputs = True
-
-    def __init__(
-        self, node: RelativeXL, site: Site, size: int, attention: Attention | None
-    ) -> None:
-        super().__init__(node, site, size, attention)
-        if node.shared_bias:
-            heads = attention.heads if attention else 1
-            key = attention.key_size(site.width) if attention else site.width
-            self.content = nn.Parameter(torch.zeros(heads, key))  # u
-            self.distance = nn.Parameter(torch.zeros(heads, key))  # v
-
-    @classmethod
-    def part(cls, node: RelativeXL, attention: Attention, site: Site) -> PositionPart:  # type: ignore[override]
-        return RelativeXLPart(node, attention, site)
 
 
 class RelativeXLPart(PositionPart):
     """The projection of distances, and the two vectors where each layer has its own."""
 
     def __init__(self, node: RelativeXL, attention: Attention, site: Site) -> None:
-        super().__init__()
-        self.width, self.heads, self.causal = site.width, attention.heads, site.causal
-        self.shared = node.shared_bias
+        super().__init__(node, attention, site)
+        self.width, self.shared = site.width, node.shared_bias
         key = attention.key_size(site.width)
         self.project = nn.Linear(site.width, self.heads * key, bias=False)
         if not self.shared:
@@ -71,6 +47,24 @@ class RelativeXLPart(PositionPart):
         scores = torch.matmul(q + distance[:, None], r.transpose(-1, -2))  # (b, h, n, r)
         bias = relative_shift(scores, t) * q.shape[-1] ** -0.5
         return q + content[:, None], k, bias
+
+
+@operator(RelativeXL)
+class RelativeXLOp(PositionOp):
+    """The two vectors per head, where all layers share them."""
+
+    remembers_inputs = True
+    part_class = RelativeXLPart
+
+    def __init__(
+        self, node: RelativeXL, site: Site, size: int, attention: Attention | None
+    ) -> None:
+        super().__init__(node, site, size, attention)
+        if node.shared_bias:
+            heads = attention.heads if attention else 1
+            key = attention.key_size(site.width) if attention else site.width
+            self.content = nn.Parameter(torch.zeros(heads, key))  # u
+            self.distance = nn.Parameter(torch.zeros(heads, key))  # v
 
 
 def relative_shift(scores: Tensor, keys: int) -> Tensor:

@@ -6,20 +6,9 @@ Differs from the paper: channel i is paired with i + d/2 (as in Llama), not with
 import torch
 from torch import Tensor
 
-from formwright.arch.attention import Attention
 from formwright.arch.position import Rotary
-from formwright.arch.site import Site
 from formwright.ops.base import Context, operator
 from formwright.ops.position.base import PositionOp, PositionPart
-
-
-@operator(Rotary)
-class RotaryOp(PositionOp):
-    """Holds nothing: the angles follow from the position."""
-
-    @classmethod
-    def part(cls, node: Rotary, attention: Attention, site: Site) -> PositionPart:  # type: ignore[override]
-        return RotaryPart(node)
 
 
 class RotaryPart(PositionPart):
@@ -27,23 +16,27 @@ class RotaryPart(PositionPart):
 
     turns = True
 
-    def __init__(self, node: Rotary) -> None:
-        super().__init__()
-        self.base = node.base
-
     def forward(self, q: Tensor, k: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
         n, d = q.shape[-2:]
-        cos, sin = ctx.table(("rotary", self.base, d), lambda: self._turns(n, d, ctx, q)).unbind()
+        made = ctx.table(("rotary", self.node.base, d), lambda: self._turns(n, d, ctx, q))
+        cos, sin = made.unbind()
         return rotated(q, cos, sin), rotated(k, cos, sin), None
 
     def _turns(self, n: int, d: int, ctx: Context, like: Tensor) -> Tensor:
         # in float64: a float32 angle of a far token is off by more than its own precision
         steps = torch.arange(0, d, 2, device=like.device, dtype=torch.float64)
-        rates = self.base ** (-steps / d)
+        rates = self.node.base ** (-steps / d)
         positions = torch.arange(ctx.offset, ctx.offset + n, device=like.device)
         angles = positions[:, None] * rates[None, :]
         angles = torch.cat((angles, angles), dim=-1)  # (n, d)
         return torch.stack((angles.cos(), angles.sin())).to(like.dtype)
+
+
+@operator(Rotary)
+class RotaryOp(PositionOp):
+    """Holds nothing: the angles follow from the position."""
+
+    part_class = RotaryPart
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

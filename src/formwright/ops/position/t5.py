@@ -6,40 +6,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch.attention import Attention
-from formwright.arch.position import T5Buckets
-from formwright.arch.site import Site
+from formwright.arch import Attention, Site, T5Buckets
 from formwright.ops.base import Context, operator
 from formwright.ops.position.base import PositionOp, PositionPart, distances
-
-
-@operator(T5Buckets)
-class T5BucketsOp(PositionOp):
-    """The table, where all layers share it."""
-
-    def __init__(self, node: T5Buckets, site: Site, size: int, attention: Attention | None) -> None:
-        super().__init__(node, site, size, attention)
-        if node.share and attention is not None:
-            self.weight = nn.Parameter(torch.zeros(node.buckets, attention.heads))
-
-    @classmethod
-    def part(cls, node: T5Buckets, attention: Attention, site: Site) -> PositionPart:  # type: ignore[override]
-        return T5Part(node, attention, site)
 
 
 class T5Part(PositionPart):
     """Looks the bias up; owns a table where layers do not share one."""
 
     def __init__(self, node: T5Buckets, attention: Attention, site: Site) -> None:
-        super().__init__()
-        self.buckets, self.farthest, self.causal = node.buckets, node.distance, site.causal
-        self.shared = node.share
-        if not self.shared:
+        super().__init__(node, attention, site)
+        if not node.share:
             self.weight = nn.Parameter(torch.zeros(node.buckets, attention.heads))
 
     def forward(self, q: Tensor, k: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
         n, t = q.shape[-2], k.shape[-2]
-        if not self.shared:
+        if not self.node.share:
             return q, k, self._bias(self.weight, n, t)
         table: Any = ctx.position
         weight: Tensor = table.weight
@@ -48,8 +30,20 @@ class T5Part(PositionPart):
 
     def _bias(self, weight: Tensor, n: int, t: int) -> Tensor:
         far = distances(n, t, weight.device)
-        index = buckets(far, self.buckets, self.farthest, causal=self.causal)
+        index = buckets(far, self.node.buckets, self.node.distance, causal=self.causal)
         return weight[index].permute(2, 0, 1)  # (h, n, t)
+
+
+@operator(T5Buckets)
+class T5BucketsOp(PositionOp):
+    """The table, where all layers share it."""
+
+    part_class = T5Part
+
+    def __init__(self, node: T5Buckets, site: Site, size: int, attention: Attention | None) -> None:
+        super().__init__(node, site, size, attention)
+        if node.share and attention is not None:
+            self.weight = nn.Parameter(torch.zeros(node.buckets, attention.heads))
 
 
 def buckets(distance: Tensor, count: int, farthest: int, *, causal: bool) -> Tensor:

@@ -171,11 +171,6 @@ def mix(scores: Tensor, rows: Tensor) -> Tensor:
     return mixed.transpose(2, 3).flatten(3)
 
 
-def follow(first: Tensor, second: Tensor) -> Tensor:
-    """Scores times scores: looking at what others look at."""
-    return first @ second
-
-
 def overlap(first: Tensor, second: Tensor) -> Tensor:
     """Scores times scores transposed: how much two queries look at the same."""
     return first @ second.transpose(-1, -2)

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from formwright.report.html import Safe, joined, tag
+from formwright.report.html import Safe, joined, table_html, tag, trial_button
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import plural
@@ -44,16 +44,11 @@ def failures_html(material: Material) -> Safe | None:
     held = {trial.number for trial in material.kept}
     rows = []
     for failure in failures[:_REASONS]:
-        few = [_button(n) if n in held else n for n in failure.numbers[:_NUMBERS]]
+        few = [trial_button(n, n) if n in held else n for n in failure.numbers[:_NUMBERS]]
         spaced = [item for number in few for item in (number, " ")]
         more = len(failure.numbers) - len(few)
         rest = tag("span", f"and {more:,} more", class_="quiet") if more else None
         count = tag("td", f"{len(failure.numbers):,}", class_="count")
         rows.append(tag("tr", count, tag("td", failure.reason), tag("td", spaced, rest)))
-    head = tag("tr", [tag("th", word, scope="col") for word in ("trials", "reason", "which")])
-    table = tag("table", tag("thead", head), tag("tbody", rows), class_="reasons")
-    return joined([tag("p", said, class_="quiet"), tag("div", table, class_="scroll")])
-
-
-def _button(number: int) -> Safe:
-    return tag("button", number, type="button", class_="link", data_trial=number)
+    table = table_html(("trials", "reason", "which"), rows, "reasons")
+    return joined([tag("p", said, class_="quiet"), table])

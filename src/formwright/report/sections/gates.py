@@ -7,15 +7,8 @@ so much at each step (Finding Fast Transformers, https://arxiv.org/abs/2008.0680
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from formwright.report.chart import (
-    SHEETS,
-    Chart,
-    Scale,
-    Sheet,
-    legend,
-    on_each_sheet,
-)
-from formwright.report.html import Safe, joined, tag
+from formwright.report.chart import SHEETS, Chart, Scale, Sheet, figure_html
+from formwright.report.html import Safe, joined, row_html, table_html, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.supernet import Group, Method, Seen, methods_of
@@ -182,35 +175,23 @@ def title_html(material: Material, method: Method) -> Safe | None:
 def _panel(trace: Seen, found: Sequence[GatesInfo]) -> Safe:
     """The gates of one search, and what they cost."""
     cost = cost_info(trace)
-    figures = [_figure(info) for info in found[:_PANELS]]
-    if cost is not None:
-        figures.append(_cost_figure(cost))
-    table = _cost_table(cost) if cost is not None else None
-    return joined([tag("div", figures, class_="twin"), table])
+    figures = []
+    for info in found[:_PANELS]:
+        title = f"{info.group.title}, {plural(len(info.group.names), 'place')}"
+        drawn = [gates_svg(info, sheet) for sheet in _SHEETS]
+        figures.append(figure_html(title, drawn, _keys([part.words for part in info.series])))
+    if cost is None:
+        return tag("div", figures, class_="twin")
+    keys = [("line whole", "all together"), *_keys(cost.names)]
+    drawn = [cost_svg(cost, sheet) for sheet in _SHEETS]
+    figures.append(figure_html("expected cost", drawn, keys))
+    return joined([tag("div", figures, class_="twin"), _cost_table(cost)])
 
 
-def _figure(info: GatesInfo) -> Safe:
-    count = plural(len(info.group.names), "place")
-    coloured = len(info.series) > 1
-    keys = [(f"line o{i}", part.words) for i, part in enumerate(info.series)] if coloured else []
-    return tag(
-        "figure",
-        tag("figcaption", f"{info.group.title}, {count}"),
-        on_each_sheet([gates_svg(info, sheet) for sheet in _SHEETS]),
-        legend(*keys) if keys else None,
-    )
-
-
-def _cost_figure(info: CostInfo) -> Safe:
-    keys = [("line whole", "all together")]
-    if len(info.names) > 1:
-        keys += [(f"line o{i}", name) for i, name in enumerate(info.names[:_COLOURS])]
-    return tag(
-        "figure",
-        tag("figcaption", "expected cost"),
-        on_each_sheet([cost_svg(info, sheet) for sheet in _SHEETS]),
-        legend(*keys),
-    )
+def _keys(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Colours and what they stand for, where there are several."""
+    several = words[:_COLOURS] if len(words) > 1 else ()
+    return [(f"line o{i}", word) for i, word in enumerate(several)]
 
 
 def _cost_table(info: CostInfo) -> Safe:
@@ -221,9 +202,4 @@ def _cost_table(info: CostInfo) -> Safe:
         for name, whole, line in zip(info.names, info.whole, info.lines, strict=True)
     ]
     rows.append(("all together", "", figure(info.total[-1][1], 3)))
-    head = tag("thead", tag("tr", [tag("th", words, scope="col") for words in heads]))
-    body = [
-        tag("tr", tag("th", name, scope="row"), tag("td", most), tag("td", end))
-        for name, most, end in rows
-    ]
-    return tag("div", tag("table", head, tag("tbody", body), class_="figures"), class_="scroll")
+    return table_html(heads, (row_html(name, rest) for name, *rest in rows))

@@ -4,7 +4,7 @@ import re
 from math import isfinite, nan
 from typing import NamedTuple
 
-from formwright.report.html import Safe, joined, tag
+from formwright.report.html import Safe, joined, table_html, tag, trial_button
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import duration, figure, plural, readable
@@ -141,8 +141,8 @@ def _comparison_table(info: HeadlineInfo, material: Material) -> Safe:
     assert material.outcome.baseline is not None
     assert material.chosen is not None
     number = material.chosen.number
-    button = tag("button", f"trial {number}", type="button", class_="link", data_trial=number)
-    head = [tag("th", word, scope="col") for word in ("", button, material.outcome.baseline.name)]
+    button = trial_button(number, f"trial {number}")
+    heads = ("", button, material.outcome.baseline.name, "difference")
     rows = [
         tag(
             "tr",
@@ -153,9 +153,7 @@ def _comparison_table(info: HeadlineInfo, material: Material) -> Safe:
         )
         for row in info.comparisons
     ]
-    head.append(tag("th", "difference", scope="col"))
-    table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), class_="figures")
-    return tag("div", table, class_="scroll")
+    return table_html(heads, rows)
 
 
 def _change(row: Comparison) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from formwright.report.html import Safe, joined, tag
+from formwright.report.html import Safe, joined, table_html, tag
 from formwright.report.material import Material, thinned
 from formwright.report.section import section
 from formwright.report.words import plural, readable
@@ -131,23 +131,22 @@ def importance_html(material: Material) -> Safe | None:
     if info is None or not info.groups or not (info.shares > 0.001).any():
         return None
     shown = min(_SHOWN, len(info.groups))
-    head = [tag("th", "decision", scope="col")]
+    heads: list[object] = ["decision"]
     for objective, explained in zip(material.objectives, info.explained, strict=True):
         fit = tag("small", f"{explained:.0%} explained")
-        head.append(tag("th", readable(objective.name), tag("br"), fit, scope="col"))
+        heads.append([readable(objective.name), tag("br"), fit])
     largest = max(float(info.shares.max()), 1e-9)
     rows = []
     for i in range(shown):
         size = tag("small", f" in {info.sizes[i]} places") if info.sizes[i] > 1 else None
         cells = [_cell(info, i, j, largest) for j in range(len(material.objectives))]
         rows.append(tag("tr", tag("th", info.groups[i], size, scope="row"), cells))
-    table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), class_="figures bars")
     said = (
         f"Which decisions matter: the share of an objective's variance that is due to each, by a "
         f"model fitted to {plural(info.trials, 'trial')}. An arrow says whether a larger value "
         "goes with a larger (\u2197) or smaller (\u2198) objective."
     )
-    return joined([tag("p", said, class_="quiet"), tag("div", table, class_="scroll")])
+    return joined([tag("p", said, class_="quiet"), table_html(heads, rows, "figures bars")])
 
 
 def _cell(info: ImportanceInfo, row: int, column: int, largest: float) -> Safe:

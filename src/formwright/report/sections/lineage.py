@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from formwright.arch import diff
-from formwright.report.html import Safe, joined, tag
+from formwright.report.html import Safe, joined, tag, trial_button
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import figure, plural, readable
@@ -75,14 +75,9 @@ def _generation(material: Material, step: Generation) -> Safe:
     trial = step.trial
     known = [o for o in material.objectives if o.name in trial.values]
     values = ", ".join(f"{readable(o.name)} {figure(trial.values[o.name])}" for o in known)
-    number = trial.number
-    button = tag("button", f"trial {number}", type="button", class_="link", data_trial=number)
-    head = tag(
-        "p",
-        button,
-        f" {values}",
-        tag("span", trial.origin, class_="quiet") if trial.origin else None,
-    )
+    button = trial_button(trial.number, f"trial {trial.number}")
+    origin = tag("span", trial.origin, class_="quiet") if trial.origin else None
+    head = tag("p", button, f" {values}", origin)
     if step.parent is None:
         return tag("li", head, tag("p", "founder: made from no other", class_="quiet"))
     told = [tag("li", change) for change in step.changes[:_CHANGES]]

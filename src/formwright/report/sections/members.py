@@ -1,6 +1,6 @@
 """The members of the front: drawn small, in words, with their values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite, nan
 from typing import NamedTuple
 
@@ -99,48 +99,45 @@ def _kinds_legend(material: Material, trials: Sequence[Trial]) -> Safe:
 
 
 def _member(material: Material, trial: Trial) -> Safe:
-    values = [
-        tag("span", tag("small", readable(o.name)), " ", tag("b", figure(trial.values[o.name])))
-        for o in material.objectives
-    ]
     made_by = tag("small", trial.made_by) if trial.made_by else None
-    number = tag("span", f"trial {trial.number}", made_by, class_="number")
-    head = tag(
-        "summary",
-        number,
-        tag("span", values, class_="values"),
-        _cells(material.architecture(trial)),
-    )
-    return tag(
-        "details", head, _inside(material.notations.get(trial.number, "")), data_draw=trial.number
-    )
+    title = tag("span", f"trial {trial.number}", made_by, class_="number")
+    notation, arch = material.notations.get(trial.number, ""), material.architecture(trial)
+    return _details(title, values_html(material, trial.values), arch, notation, trial.number)
 
 
 def _baseline(material: Material) -> Safe | None:
     baseline = material.outcome.baseline
     if baseline is None:
         return None
-    values = [
-        tag("span", tag("small", readable(o.name)), " ", tag("b", figure(baseline.values[o.name])))
+    title = tag("span", baseline.name, class_="number")
+    values, arch = values_html(material, baseline.values), material.baseline
+    return _details(title, values, arch, baseline.notation, "baseline", class_="base")
+
+
+def _details(
+    title: Safe,
+    values: list[Safe],
+    arch: Architecture | None,
+    words: str,
+    draw: object,
+    **more: str,
+) -> Safe:
+    """An architecture in a row of cells, which opens to its drawing and its notation."""
+    cells = None if arch is None else cells_svg(arch)
+    head = tag("summary", title, tag("span", values, class_="values"), cells)
+    drawing = tag("div", class_="drawing", data_place="drawing")
+    notation = notation_html(words) if words else None
+    inside = tag("div", drawing, notation, class_="inside")
+    return tag("details", head, inside, data_draw=draw, **more)
+
+
+def values_html(material: Material, values: Mapping[str, float]) -> list[Safe]:
+    """The objectives, as far as they are known."""
+    return [
+        tag("span", tag("small", readable(o.name)), " ", tag("b", figure(values[o.name])))
         for o in material.objectives
-        if isfinite(baseline.values.get(o.name, nan))
+        if isfinite(values.get(o.name, nan))
     ]
-    number = tag("span", baseline.name, class_="number")
-    head = tag("summary", number, tag("span", values, class_="values"), _cells(material.baseline))
-    return tag("details", head, _inside(baseline.notation), data_draw="baseline", class_="base")
-
-
-def _cells(arch: Architecture | None) -> Safe | None:
-    return None if arch is None else cells_svg(arch)
-
-
-def _inside(notation: str) -> Safe:
-    return tag(
-        "div",
-        tag("div", class_="drawing", data_place="drawing"),
-        notation_html(notation) if notation else None,
-        class_="inside",
-    )
 
 
 def notation_html(words: str) -> Safe:

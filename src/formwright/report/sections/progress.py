@@ -16,8 +16,8 @@ from formwright.report.chart import (
     Chart,
     Scale,
     Sheet,
+    figure_html,
     legend,
-    on_each_sheet,
     scale_of,
     stairs,
 )
@@ -123,12 +123,8 @@ def progress_html(material: Material) -> Safe | None:
     if given or info is None or not info.found.steps:
         return None
     drawn = [
-        tag(
-            "figure",
-            tag("figcaption", f"over {'cost' if over == 'seconds' else 'trials'}"),
-            on_each_sheet([progress_svg(info, sheet, over) for sheet in _SHEETS]),
-        )
-        for over in ("seconds", "trials")
+        figure_html(f"over {word}", [progress_svg(info, sheet, over) for sheet in _SHEETS])
+        for over, word in (("seconds", "cost"), ("trials", "trials"))
     ]
     keys = legend(
         ("front line", "search"), ("random line", "random control") if info.random else None

@@ -6,7 +6,8 @@ Figure 3 of DARTFormer, https://arxiv.org/abs/2210.00641
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from formwright.report.chart import Cells, Sheet, on_each_sheet
+from formwright.draw.words import shortened
+from formwright.report.chart import Cells, Sheet, grid_svg, on_each_sheet
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
@@ -93,15 +94,8 @@ def pruning_svg(info: PruningInfo, sheet: Sheet) -> Safe:
     if scored:
         shapes.append(tag("text", "score", x=f"{end + 8:.1f}", y=bottom + 17, text_anchor="start"))
     said = f"{info.name}: what was alive at each of {plural(len(info.stages), 'stage')}"
-    return tag(
-        "svg",
-        tag("title", said),
-        shapes,
-        class_=f"chart {sheet.name}",
-        viewBox=f"0 0 {sheet.width} {bottom + _BELOW}",
-        role="img",
-        aria_label=f"{said}. Left at the end: {_left(info)}.",
-    )
+    label = f"{said}. Left at the end: {_left(info)}."
+    return grid_svg(sheet, bottom + _BELOW, shapes, said, label)
 
 
 def _cell(info: PruningInfo, kind: Kind, column: int, place: tuple[float, float, float]) -> Safe:
@@ -119,7 +113,7 @@ def _label(kind: Kind, room: int) -> str:
     times = f" \u00d7{kind.total}" if kind.total > 1 else ""
     most = int((room - 8) / 6.6) - len(times)
     words = kind.words.removesuffix(" attention")  # which all of them are
-    return (words if len(words) <= most else words[: most - 1] + "\u2026") + times
+    return shortened(words, most) + times
 
 
 def _left(info: PruningInfo) -> str:

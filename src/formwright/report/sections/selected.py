@@ -1,7 +1,6 @@
 """What a supernet selected, beside the architecture it is held against."""
 
 import base64
-from math import isfinite, nan
 from typing import NamedTuple
 
 from formwright.arch import Architecture
@@ -9,9 +8,8 @@ from formwright.draw import draw_svg
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.sections.members import cells_svg, notation_html
+from formwright.report.sections.members import cells_svg, notation_html, values_html
 from formwright.report.supernet import FOLDER
-from formwright.report.words import figure, readable
 from formwright.trial import Trial
 
 
@@ -55,11 +53,7 @@ def selected_html(material: Material) -> Safe | None:
 
 
 def _one(material: Material, title: str, arch: Architecture, values: dict[str, float]) -> Safe:
-    shown = [
-        tag("span", tag("small", readable(o.name)), " ", tag("b", figure(values[o.name])))
-        for o in material.objectives
-        if isfinite(values.get(o.name, nan))
-    ]
+    shown = values_html(material, values)
     # As an image, so that nothing in it can do anything, and the page needs no style for it.
     coded = base64.b64encode(draw_svg(arch, title=title).encode()).decode("ascii")
     picture = tag("img", src=f"data:image/svg+xml;base64,{coded}", alt=f"Drawing of {title}")

@@ -5,8 +5,9 @@ Figure 2 of the PAR paper, https://arxiv.org/abs/2009.04534
 
 from typing import NamedTuple
 
-from formwright.report.chart import SHEETS, Cells, Sheet, on_each_sheet
-from formwright.report.html import Safe, joined, tag
+from formwright.draw.words import shortened
+from formwright.report.chart import SHEETS, Cells, Sheet, grid_svg, on_each_sheet
+from formwright.report.html import Safe, joined, row_html, table_html, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.supernet import Group, Seen, place_of, trace_of
@@ -49,10 +50,11 @@ def shares_info(trace: Seen) -> list[SharesInfo]:
 def shares_svg(info: SharesInfo, sheet: Sheet) -> Safe:
     """Columns are slots from first to last, rows are options; what is taken has a frame."""
     left = _LABEL[sheet.name]
+    most = int((left - 8) / 6.4)  # characters that there is room for
     wide = min(64.0, (sheet.width - left - 4) / len(info.shares))
     bottom = _CELL * len(info.group.options)
     shapes = [
-        tag("text", _short(words, left), x=left - 8, y=_CELL * i + 20, text_anchor="end")
+        tag("text", shortened(words, most), x=left - 8, y=_CELL * i + 20, text_anchor="end")
         for i, words in enumerate(info.group.options)
     ]
     for column, (name, row) in enumerate(zip(info.group.names, info.shares, strict=True)):
@@ -68,15 +70,7 @@ def shares_svg(info: SharesInfo, sheet: Sheet) -> Safe:
         if column % max(1, round(34 / wide)) == 0:
             place = place_of(name)[:6]
             shapes.append(tag("text", place, x=middle, y=bottom + 36, text_anchor="middle"))
-    return tag(
-        "svg",
-        tag("title", _description(info)),
-        shapes,
-        class_=f"chart {sheet.name}",
-        viewBox=f"0 0 {sheet.width} {bottom + _BELOW}",
-        role="img",
-        aria_label=_description(info),
-    )
+    return grid_svg(sheet, bottom + _BELOW, shapes, _description(info))
 
 
 def _cell(
@@ -90,11 +84,6 @@ def _cell(
         tip=f"{name}, {info.group.options[option]}: {share:.1%}",
         words=f"{share:.0%}",
     )
-
-
-def _short(words: str, room: int) -> str:
-    most = int((room - 8) / 6.4)
-    return words if len(words) <= most else words[: most - 1] + "\u2026"
 
 
 def _description(info: SharesInfo) -> str:
@@ -126,11 +115,9 @@ def shares_html(material: Material) -> Safe | None:
 
 
 def _numbers(info: SharesInfo) -> Safe:
-    head = tag("tr", tag("th", "", scope="col"),
-               [tag("th", words, scope="col") for words in info.group.options])  # fmt: skip
     rows = [
-        tag("tr", tag("th", name, scope="row"), [tag("td", f"{share:.1%}") for share in row])
+        row_html(name, [f"{share:.1%}" for share in row])
         for name, row in zip(info.group.names, info.shares, strict=True)
     ]
-    table = tag("table", tag("thead", head), tag("tbody", rows), class_="figures")
-    return tag("details", tag("summary", "The numbers"), tag("div", table, class_="scroll"))
+    table = table_html(("", *info.group.options), rows)
+    return tag("details", tag("summary", "The numbers"), table)

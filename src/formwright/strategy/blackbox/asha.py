@@ -8,6 +8,7 @@ Differs from the paper: with several objectives trials are ranked by front and r
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from formwright.errors import InputError
 from formwright.strategy.blackbox.base import Strategy, strategy
@@ -47,13 +48,16 @@ class Asha(Strategy):
     def learn(self, trial: Trial) -> None:
         self.counted.add(trial.number)
 
+    def fidelity(self) -> dict[str, Any]:
+        return {"steps": self.steps, "train_seconds": self.train_seconds}
+
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         promoted = {trial.continues for trial in (*self.finished, *pending)}
         for trial in self.promising(pending):
             if trial.number not in promoted:
                 return self.promoted(trial, self.eta)
         found = self.drawn(number, pending)
-        return found and replace(found, steps=self.steps, train_seconds=self.train_seconds)
+        return found and replace(found, **self.fidelity())
 
     def promising(self, pending: Sequence[Trial]) -> list[Trial]:
         """Those that deserve the next rung, whether they had it or not; highest rung first."""

@@ -132,6 +132,10 @@ class Strategy(ABC):
 
     # --- proposals ----------------------------------------------------------------------
 
+    def fidelity(self) -> dict[str, Any]:
+        """How far what is new is trained, as fields of a proposal; the estimator's own if empty."""
+        return {}
+
     def drawn(self, number: int, pending: Sequence[Trial]) -> Proposal | None:
         """A new member at random; None where nothing is left."""
         rng = self.rng(number)

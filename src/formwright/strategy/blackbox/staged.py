@@ -54,6 +54,9 @@ class Staged(Strategy):
         if trial.rung == 0:
             self.proposer.tell(trial)
 
+    def fidelity(self) -> dict[str, Any]:
+        return {"steps": self.steps, "train_seconds": self.train_seconds}
+
     def ask(self, number: int, pending: Sequence[Trial] = ()) -> Proposal | None:
         gone_on = self.promoted_from | {t.continues for t in pending if t.continues is not None}
         for rung in reversed(range(self.rungs - 1)):
@@ -61,7 +64,7 @@ class Staged(Strategy):
             if best is not None:
                 return self.promoted(best, self.eta)
         found = self.proposer.ask(number, [trial for trial in pending if trial.rung == 0])
-        return found and replace(found, steps=self.steps, train_seconds=self.train_seconds)
+        return found and replace(found, **self.fidelity())
 
     def _promotable(self, rung: int, gone_on: set[int]) -> Trial | None:
         """The best of a rung that has not gone on, if it is one of the best in ``eta``."""

@@ -72,7 +72,7 @@ class GatePolicy(nn.Module):
     # --- what it may change -------------------------------------------------------------
 
     def draws(self, step: int, rng: torch.Generator) -> list[Gates]:
-        """The gates of every pass by which a batch teaches the weights alone, where one is a draw.
+        """The gates of each pass by which a batch teaches the weights alone; by default one draw.
 
         The weights get the mean of the gradients; memory of a text goes on from the first.
         """

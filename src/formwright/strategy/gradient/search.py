@@ -25,7 +25,7 @@ from formwright.trace import Trace
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.engine import Loss
-from formwright.train.loop import Loop, OnEvent
+from formwright.train.loop import Loop, OnProgress
 from formwright.train.run import RunFolder
 
 _STABLE = "the choice no longer changes"
@@ -87,7 +87,7 @@ def search_supernet(  # noqa: PLR0913  # the parts of a search, and who watches 
     config: SearchConfig | None = None,
     *,
     out: str | Path | None = None,
-    on_event: OnEvent | None = None,
+    on_event: OnProgress | None = None,
     stop: Callable[[SupernetSearch], bool] | None = None,
     loss: Loss | None = None,
 ) -> SearchResult:
@@ -129,8 +129,8 @@ class _Loop(Loop):
     def __init__(
         self,
         search: SupernetSearch,
-        folder: "_Folder | None",
-        on_event: OnEvent | None,
+        folder: RunFolder | None,
+        on_event: OnProgress | None,
         stop: Callable[[SupernetSearch], bool] | None,
     ) -> None:
         asked = (lambda: False) if stop is None else (lambda: stop(search))
@@ -216,10 +216,9 @@ class _Folder(RunFolder):
             "search": search.config.to_data(),
         }
         self.trace = Trace(path)
-        if leads:
-            self.agree("search.json", asked)
-            if self.trace.last("space") is None:
-                self.trace.add("space", space=space_data(search.supernet.space))
+        self.agree("search.json", asked)
+        if leads and self.trace.last("space") is None:
+            self.trace.add("space", space=space_data(search.supernet.space))
 
     def trim_logs(self, step: int) -> None:
         super().trim_logs(step)

@@ -31,7 +31,9 @@ class SupernetSearch:
     """A gradient search, stepped, not asked: a supernet, who holds its gates, two optimisers.
 
     Of a training's numbers all hold but those of looks at the validation set (``evaluate_every``
-    and the like), which concern the training of what is found.
+    and the like), which concern the training of what is found. ``compile`` pays where the same
+    parts run at each step: torch compiles anew for each draw of hard gates, up to a limit of its
+    own, beyond which it runs them as they are.
     """
 
     def __init__(
@@ -73,13 +75,13 @@ class SupernetSearch:
         one; the same for both is read once.
         """
         found: dict[str, float] = {}
-        learns, joint = self.optimiser is not None, train_batch is valid_batch
+        joint = train_batch is valid_batch
         if train_batch is not None:
-            loss, _ = self.engine.update(_listed(train_batch), gates=joint and learns)
+            loss, _ = self.engine.update(_listed(train_batch), gates=joint)
             found["loss"] = float(loss)
             if joint:
                 found["choice_loss"] = float(loss)
-        if valid_batch is not None and learns and not joint:
+        if valid_batch is not None and self.optimiser is not None and not joint:
             loss, _ = self.engine.update(_listed(valid_batch), weights=False, gates=True)
             found["choice_loss"] = float(loss)
         self.engine.number += 1
@@ -103,7 +105,7 @@ class SupernetSearch:
         self, step: int, part: int, batch: Batch, *, learns: bool
     ) -> list[tuple[Batch, Gates]]:
         """Draws of gates, and what is read under each; see ``Gating``."""
-        if not learns:
+        if not learns or self.optimiser is None:
             with torch.no_grad():
                 drawn = self.policy.draws(step, self._chance(step, part))
             return [(batch, gates) for gates in drawn]

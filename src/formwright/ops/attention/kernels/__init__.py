@@ -1,8 +1,8 @@
-"""Attention mechanisms as plain functions of q, k and v.
+"""Attention mechanisms as plain functions of q, k and v, and as the layers that call them.
 
-All share one contract: q and k are (b, h, n, d), v is (b, h, n, e), ``mask`` is a boolean (b, n)
-with True for real tokens, the result is (b, h, n, e). Any length works. Rows of padded queries are
-finite but carry no meaning.
+All functions share one contract: q and k are (b, h, n, d), v is (b, h, n, e), ``mask`` is a boolean
+(b, n) with True for real tokens, the result is (b, h, n, e). Any length works. Rows of padded
+queries are finite but carry no meaning.
 """
 
 from formwright.ops.attention.kernels.bigbird import bigbird_attention, random_plan

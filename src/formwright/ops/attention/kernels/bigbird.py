@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from formwright.arch import Attention, BigBird, Site
+from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import (
     Part,
     attend,
@@ -26,6 +28,7 @@ from formwright.ops.attention.kernels.shared import (
     require_positive,
     sliding_windows,
 )
+from formwright.ops.base import Builder, Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head
 # g blocks, i = g - 2 inner blocks (neither first nor last), r random blocks per inner block
@@ -148,3 +151,17 @@ def _random_part(k: Tensor, v: Tensor, mask: Tensor | None, plan: Tensor) -> Par
         return Part(key, value, None)
     bias = bias_from(visible, k.dtype).expand(batch, -1, -1, -1, -1)
     return Part(key, value, bias.flatten(0, 1))
+
+
+@operator(BigBird)
+class BigBirdOp(MechanismOp):
+    """Window, global and random blocks; which are random follows from the layer's number."""
+
+    def __init__(self, node: BigBird, attention: Attention, site: Site, builder: Builder) -> None:
+        super().__init__(node, attention, site, builder)
+        self.seed = builder.slot()
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        block, count = self.node.block, self.node.random_blocks
+        plan = random_plan(q.shape[2], self.heads, seed=self.seed, block=block, random_blocks=count)
+        return bigbird_attention(q, k, v, mask=sight.keys, block=block, plan=plan)

@@ -13,7 +13,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import Function
 
+from formwright.arch.mechanism import LinearTransformer
+from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import pad_positions
+from formwright.ops.base import Context, operator
 
 # b batch, h head, n position, d feature size per head, e value size per head
 # g chunks of c positions
@@ -175,3 +178,11 @@ def _causal(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
     out = weights @ v + q @ context
     norm = weights.sum(-1, keepdim=True) + q @ total.unsqueeze(-1) + eps
     return (out / norm).flatten(2, 3)[:, :, :n]
+
+
+@operator(LinearTransformer)
+class LinearTransformerOp(MechanismOp):
+    """Features elu(x) + 1, sums swapped."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        return linear_attention(q, k, v, mask=self.real_keys(sight), causal=sight.causal)

@@ -11,9 +11,12 @@ import math
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from formwright.arch import Attention, Linformer, Site
+from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import refuse_causal, require_length
+from formwright.ops.base import Builder, Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head, r slots
 
@@ -64,3 +67,22 @@ def slot_attention(
         return F.scaled_dot_product_attention(q, keys, values)
     scores = q @ (keys.mT / math.sqrt(q.shape[-1]))  # (b, h, n, r)
     return scores.softmax(-1) @ values
+
+
+@operator(Linformer)
+class LinformerOp(MechanismOp):
+    """Keys and values mixed along the length, up to the longest input."""
+
+    def __init__(self, node: Linformer, attention: Attention, site: Site, builder: Builder) -> None:
+        super().__init__(node, attention, site, builder)
+        shape = (site.longest or 0, node.slots)
+        self.keys = nn.Parameter(torch.empty(shape))
+        self.values = None if node.shared else nn.Parameter(torch.empty(shape))
+        for table in self.parameters():
+            nn.init.xavier_uniform_(table)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        values, mask = self.keys if self.values is None else self.values, self.real_keys(sight)
+        return linformer_attention(
+            q, k, v, key_projection=self.keys, value_projection=values, mask=mask
+        )

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from formwright.arch.mechanism import Local
+from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import (
     attend,
     group_rows,
@@ -17,6 +19,7 @@ from formwright.ops.attention.kernels.shared import (
     require_positive,
     ungroup_rows,
 )
+from formwright.ops.base import Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head
 
@@ -54,3 +57,12 @@ def local_attention(
             real = None if real is None else F.pad(real, (0, block - tail), value=True)
         outs.append(attend(rest_q, rest_k, rest_v, mask=real, causal=causal))
     return outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
+
+
+@operator(Local)
+class LocalOp(MechanismOp):
+    """Blocks that do not overlap."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        block, lra = self.node.block, self.node.lra
+        return local_attention(q, k, v, block=block, visible_padding=lra, **sight.told)

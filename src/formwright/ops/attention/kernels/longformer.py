@@ -9,8 +9,10 @@ global token by default; here a chunk of rows meets its three neighbouring chunk
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from formwright.arch import Attention, Longformer, Site
+from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import (
     Part,
     attend,
@@ -22,6 +24,7 @@ from formwright.ops.attention.kernels.shared import (
     require_positive,
     sliding_windows,
 )
+from formwright.ops.base import Builder, Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head
 # c rows per chunk, g chunks, span keys that a chunk can reach (2 c when causal, else 3 c)
@@ -115,3 +118,37 @@ def _window_mask(
         return None
     blocks, step = windows
     return real.unfold(1, blocks * step, step).flatten(0, 1)[:, None, None]
+
+
+@operator(Longformer)
+class LongformerOp(MechanismOp):
+    """A window around each token; global tokens see all, through projections of their own."""
+
+    def __init__(
+        self, node: Longformer, attention: Attention, site: Site, builder: Builder
+    ) -> None:
+        super().__init__(node, attention, site, builder)
+        key, value = attention.key_size(site.width), attention.value_size(site.width)
+        sizes = (self.heads * key, self.groups * key, self.groups * value)
+        built = bool(node.global_tokens) or node.lra
+        self.global_projections = nn.ModuleList(
+            nn.Linear(site.width, size, attention.bias) for size in sizes if built
+        )
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        window, tokens = self.node.window, self.node.global_tokens
+        own = self._global(sight.x) if tokens else None
+        return longformer_attention(
+            q, k, v, window=window, global_tokens=tokens, global_qkv=own, **sight.told
+        )
+
+    def _global(self, x: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        assert x is not None
+        q, k, v = (
+            project(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for project, heads in zip(
+                self.global_projections, (self.heads, self.groups, self.groups), strict=True
+            )
+        )
+        repeats = self.heads // self.groups
+        return q, k.repeat_interleave(repeats, dim=1), v.repeat_interleave(repeats, dim=1)

@@ -19,8 +19,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
+from formwright.arch import Attention, Performer, Site
+from formwright.ops.attention.base import MechanismOp, Sight, drawn
 from formwright.ops.attention.kernels.linear import feature_attention, mapped_attention
 from formwright.ops.attention.kernels.shared import MASKED
+from formwright.ops.base import Builder, Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head, m features
 
@@ -162,3 +165,31 @@ def orthogonal_features(
     else:
         norms = torch.full((features,), math.sqrt(d), dtype=torch.float64)
     return (rows * norms[:, None]).to(dtype)
+
+
+@operator(Performer)
+class PerformerOp(MechanismOp):
+    """ReLU features, or random ones that stand for the softmax.
+
+    Differs from the paper: random features are drawn once, when the layer is built, and saved with
+    the weights; they are not redrawn while training.
+    """
+
+    projection: Tensor | None
+
+    def __init__(self, node: Performer, attention: Attention, site: Site, builder: Builder) -> None:
+        super().__init__(node, attention, site, builder)
+        projection = None
+        if node.kernel == "favor":
+            key = attention.key_size(site.width)
+            projection = drawn(lambda g: orthogonal_features(node.random_features, key, g))
+        self.register_buffer("projection", projection)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        mask = self.real_keys(sight)
+        if self.projection is None:
+            return performer_relu_attention(q, k, v, mask=mask, causal=sight.causal)
+        features = self.projection.to(q.dtype)
+        return performer_favor_attention(
+            q, k, v, projection=features, mask=mask, causal=sight.causal
+        )

@@ -21,6 +21,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
+from formwright.arch import Attention, Reformer, Site
+from formwright.ops.attention.base import MechanismOp, Sight, drawn
 from formwright.ops.attention.kernels.shared import (
     bias_from,
     pad_mask,
@@ -29,6 +31,7 @@ from formwright.ops.attention.kernels.shared import (
     require_positive,
     windows,
 )
+from formwright.ops.base import Builder, Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head
 # r hash rounds, p = b h r independently sorted sequences, g chunks of c tokens, m = 2 c keys
@@ -282,3 +285,34 @@ def _chunk_bias(order: _Order, mask: Tensor | None, rule: _Rule, qk: Tensor) -> 
         visible = visible & both(per_sequence.gather(1, order.position))[1]
     bias = bias_from(visible, qk.dtype)
     return bias if tile is None else bias + tile
+
+
+@operator(Reformer)
+class ReformerOp(MechanismOp):
+    """Chunks of tokens with like hashes.
+
+    Differs from the paper: the hash is drawn once, when the layer is built, and saved with the
+    weights; layers are not reversible.
+    """
+
+    rotations: Tensor
+
+    def __init__(self, node: Reformer, attention: Attention, site: Site, builder: Builder) -> None:
+        super().__init__(node, attention, site, builder)
+        key, buckets = attention.key_size(site.width), node.bucket_count(site.longest)
+        rotations = drawn(lambda g: lsh_rotations(key, buckets, g, hashes=node.hashes)[0])
+        self.register_buffer("rotations", rotations)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        rotations = [self.rotations]
+        if self.node.lra:
+            return reformer_lra_attention(
+                k, v, rotations=rotations, chunks=self.node.chunks, keep_padding=True
+            )
+        chunk = self.node.chunk
+        return reformer_attention(k, v, rotations=rotations, chunk_length=chunk, **sight.told)
+
+    def joined(self, mixed: Tensor, length: int) -> Tensor:
+        if self.node.lra:
+            return join_heads_untransposed(mixed, length)
+        return super().joined(mixed, length)

@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from formwright.arch.mechanism import Sparse
+from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import (
     Part,
     attend,
@@ -23,6 +25,7 @@ from formwright.ops.attention.kernels.shared import (
     pad_positions,
     require_positive,
 )
+from formwright.ops.base import Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head
 # g blocks of l tokens, s summary columns in all
@@ -134,3 +137,13 @@ def _shared_bias(
             picked = F.pad(picked + 1, (1, 0))  # positions in the mask count the CLS token
         visible = visible & mask[:, None, None, picked]
     return bias_from(visible, q.dtype)
+
+
+@operator(Sparse)
+class SparseOp(MechanismOp):
+    """Own block and summary columns, never ahead."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, sight: Sight, ctx: Context) -> Tensor:
+        mixed = sparse_cls_attention if self.node.lra else sparse_attention
+        block, summary, lra = self.node.block, self.node.summary, self.node.lra
+        return mixed(q, k, v, block=block, summary=summary, first_column=lra, **sight.told)

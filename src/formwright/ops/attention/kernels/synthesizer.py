@@ -12,9 +12,12 @@ import math
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from formwright.arch import Attention, Site, Synthesizer
+from formwright.ops.attention.base import MechanismOp, Sight
 from formwright.ops.attention.kernels.shared import attend, require_length
+from formwright.ops.base import Builder, Context, operator
 
 # b batch, h head, n position, d query/key size per head, e value size per head, f rank
 
@@ -45,3 +48,27 @@ def synthesizer_attention(
     size = max(rows.shape[-1], e)
     rows, columns, values = (F.pad(x, (0, size - x.shape[-1])) for x in (rows, columns, v))
     return attend(rows, columns, values, mask=mask, causal=causal, scale=1.0)[..., :e]
+
+
+@operator(Synthesizer)
+class SynthesizerOp(MechanismOp):
+    """Learned scores per pair of positions, up to the longest input."""
+
+    def __init__(
+        self, node: Synthesizer, attention: Attention, site: Site, builder: Builder
+    ) -> None:
+        super().__init__(node, attention, site, builder)
+        self.sees_padding = node.lra and attention.query_key == "none"
+        longest = site.longest or 0
+        self.left = nn.Parameter(torch.empty(attention.heads, longest, node.rank))
+        self.right = nn.Parameter(torch.empty(attention.heads, node.rank, longest))
+        for table in (self.left, self.right):
+            nn.init.xavier_uniform_(table)
+
+    def forward(
+        self, q: Tensor | None, k: Tensor | None, v: Tensor, sight: Sight, ctx: Context
+    ) -> Tensor:
+        mask = None if self.sees_padding else sight.keys
+        return synthesizer_attention(
+            q, k, v, left=self.left, right=self.right, mask=mask, causal=sight.causal
+        )

@@ -17,9 +17,9 @@ from formwright.strategy.pareto import Array, Ints, pareto_mask
 from formwright.trial import WAITING, Proposal, Trial
 
 
-@strategy("confirmed")
+@strategy("two_stage")
 @dataclass(kw_only=True, eq=False)
-class Confirmed(Strategy):
+class TwoStage(Strategy):
     """Another strategy for the first rung, then the front of it on the second.
 
     Args:
