@@ -1,7 +1,6 @@
 """Gate policies against formulas written plainly, and the loop that moves them."""
 
 import itertools
-import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from formwright.strategy.gradient import (
     search_supernet,
 )
 from formwright.supernet import Gates, Supernet, option_prices
+from formwright.trace import Trace
 from formwright.train.config import TrainConfig
 
 
@@ -481,10 +481,9 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(
             assert torch.equal(a, b)
         for a, b in zip(holder.state_dict().values(), other.state_dict().values(), strict=True):
             assert torch.equal(a, b)
-        logs = [(f / "gates.jsonl").read_text() for f in (tmp_path / "a", folder)]
-        assert logs[0] == logs[1]
-    line = json.loads(logs[0].splitlines()[0])
-    assert set(line) == {"step", "name", "values"}
+        seen = [Trace(f).lines() for f in (tmp_path / "a", folder)]
+        assert seen[0] == seen[1]
+    assert [line["kind"] for line in seen[0][:2]] == ["space", "gates"]
     assert {event["kind"] for event in events} >= {"step", "gates", "end"}
 
 

@@ -1,11 +1,12 @@
 """The sandwich rule: which members an update runs, what they teach, and whom."""
 
+from random import Random
 from typing import Any
 
 import pytest
 import torch
 from tests.helpers import inputs_for
-from tests.supernet.spaces import SPACES, deep, dropped, kinds, member, space, stacks
+from tests.supernet.spaces import SPACES, deep, dropped, kinds, space, stacks
 from tests.train.toy import ToyTask
 from torch import nn
 
@@ -71,7 +72,7 @@ def test_only_the_weights_of_the_drawn_member_get_gradients(name: str) -> None:
     """Weights are numbered, and those that ``extract`` finds are the member's."""
     found = SPACES[name]()
     supernet = Supernet(found).double().eval()
-    drawn = [member(found, seed) for seed in range(3)]
+    drawn = [found.sample(Random(seed)) for seed in range(3)]
     for decisions in (*drawn, SandwichPolicy(supernet).end(largest=False)):
         supernet.zero_grad()
         with supernet.gated(decisions):
