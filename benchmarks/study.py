@@ -203,7 +203,7 @@ def killed(root: Path, trials: int, kills: int, workers: int) -> dict[str, Any]:
 
     def kill() -> None:
         while len(done) < kills and not over.wait(rng.uniform(0.3, 0.9)):
-            ready = [hand.process.pid for hand in list(executor._hands) if hand.ready]
+            ready = [hand.process.pid for hand in list(executor._handles) if hand.ready]
             if ready and (pid := rng.choice(ready)) is not None:
                 os.kill(pid, signal.SIGKILL)
                 done.append(pid)
