@@ -130,7 +130,8 @@ class Trial:
     @property
     def made_by(self) -> str:
         """How it came about, in words."""
-        said = self.note if self.origin in (FOUND, SEED) and self.note else self.origin
+        said = "random" if self.control else self.origin
+        said = self.note if self.origin in (FOUND, SEED) and self.note else said
         if self.note and said != self.note:
             said = f"{said}: {self.note}" if said else self.note
         return said if self.original is None else f"{said} (as trial {self.original})".lstrip()

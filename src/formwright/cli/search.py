@@ -161,12 +161,15 @@ def _conduct(recipe: "Recipe", study: "Study", json: bool) -> None:
     from formwright.cli.live import watching
     from formwright.recipes.life import conduct
 
-    seconds = getattr(recipe, "seconds", None) if not recipe.ENDS else None
-    trials = recipe.expected
+    budget: Any = recipe  # of a search that has no end of its own
+    seconds, trials = (None, recipe.expected) if recipe.ENDS else (budget.seconds, budget.trials)
     with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
         ending = conduct(recipe, study, stop=view.stopped, on_event=view.on_event, say=view.say)
     more = "" if recipe.ENDS else _budget_of(recipe)
-    finish(study, json, view.exit_code if ending == "stopped" else 0, more)
+    try:
+        finish(study, json, view.exit_code if ending == "stopped" else 0, more)
+    finally:
+        study.close()
 
 
 def _budget_of(recipe: Any) -> str:
