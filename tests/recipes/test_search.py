@@ -250,6 +250,7 @@ class TestCommandLine:
             (("search", "lts", "--preset", "huge"), "No preset is called"),
             (("search", "par", "--budget", "3m"), "--budget and --trials do not apply"),
             (("search", "par", "--steps", "3"), "--steps does not apply to the recipe 'par'"),
+            (("search", "par", "--task", "nonsense"), "No task is called 'nonsense'"),
             (("search", "--budget", "soon"), "no length of time"),
             (("show", "nowhere"), "nowhere"),
             (("resume", "nowhere"), "nowhere"),
@@ -266,6 +267,7 @@ class TestCommandLine:
         assert done.returncode == 2
         assert says in done.stderr
         assert len(done.stderr.strip().splitlines()) <= 2
+        assert done.stdout == ""
         assert not list(tmp_path.iterdir())
 
 

@@ -248,6 +248,7 @@ def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = 
     if study is not None:
         return study
     recipe.check()
+    space, objectives = recipe.make_space(), recipe.objectives()  # which may be refused
     target = recipe.where()
     if target is not None and not target.reference_ms:
         (say or (lambda text: None))("calibrating the clock on this machine")
@@ -257,8 +258,8 @@ def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = 
     strategy, options = recipe.make_strategy()
     study = Study.create(
         folder,
-        space=recipe.make_space(),
-        objectives=recipe.objectives(),
+        space=space,
+        objectives=objectives,
         strategy=strategy,
         options=options,
         seed=recipe.seed,
