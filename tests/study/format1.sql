@@ -13,7 +13,7 @@ CREATE TABLE events (
 INSERT INTO "events" VALUES(1,1.79484773252986741067e+09,NULL,'process 7 on a machine','session began','');
 INSERT INTO "events" VALUES(2,1.79484773408895111079e+09,NULL,'process 7 on a machine','session ended','trials');
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('command','"formwright search --cost flops --trials 17 --steps 2 --width 32 --set batch_tokens=128 --set score_batches=1 --workers 1 --task ''planted-near?length=12&symbols=4&train=200&valid=40&test=40'' --out /tmp/f1 --json"');
+INSERT INTO "meta" VALUES('command','"formwright search --cost flops --trials 17 --steps 2 --width 32 --set batch_tokens=128 --set score_batches=1 --workers 1 --task ''planted-near?length=12&symbols=4&train=200&valid=40&test=40'' --out runs/f1 --json"');
 INSERT INTO "meta" VALUES('created','"2026-11-16T16:48:51Z"');
 INSERT INTO "meta" VALUES('format','1');
 INSERT INTO "meta" VALUES('objectives','[["accuracy","max"],["flops","min"]]');
