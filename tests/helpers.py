@@ -1,5 +1,6 @@
 """What several tests share."""
 
+import socket
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -64,3 +65,10 @@ def inputs_for(model: Model, batch: int = 2, length: int | None = None) -> dict[
     if isinstance(arch.frame.head, Match):
         inputs["other"] = tokens()
     return inputs
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

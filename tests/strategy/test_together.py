@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.helpers import free_port
 from tests.strategy.together import CASES, begun, ended
 from tests.train.toy import ToyTask
 
@@ -19,9 +20,8 @@ def test_two_processes_search_as_one_that_reads_both_their_batches(
     tmp_path: Path, how: str
 ) -> None:
     """Also where the two were stopped and went on from a checkpoint."""
-    port = 31_500 + os.getpid() % 2000 + (how == "shard")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"]
-    command += ["--master_addr=127.0.0.1", f"--master_port={port}"]
+    command += ["--master_addr=127.0.0.1", f"--master_port={free_port()}"]
     done = subprocess.run(
         [*command, "-m", "tests.strategy.together", str(tmp_path), how],
         capture_output=True,

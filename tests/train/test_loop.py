@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.helpers import free_port
 from tests.train.killable import config as killable_config
 from tests.train.toy import ToyTask, architecture
 
@@ -267,6 +268,7 @@ def test_two_processes_train_as_one_that_reads_both_their_batches(
     """Also where they were stopped and went on from a checkpoint."""
     program, root = tmp_path / "program.py", Path(__file__).parents[2]
     program.write_text(
+        "import os\n"
         "import torch\n"
         "torch.set_num_threads(1)\n"
         "from formwright.train import TrainConfig, train\n"
@@ -276,11 +278,11 @@ def test_two_processes_train_as_one_that_reads_both_their_batches(
         "for stop in (lambda: next(asked), None):\n"
         "    run = (architecture(), ToyTask(), config)\n"
         f"    model, result = train(*run, out={str(tmp_path / 'run')!r}, stop=stop)\n"
-        "    print(result.state, result.tokens, flush=True)\n"
+        "    os.write(1, f'{result.state} {result.tokens}\\n'.encode())\n"  # a line at once
         "torch.distributed.destroy_process_group()\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"]
-    command += ["--master_addr=127.0.0.1", f"--master_port={29_500 + os.getpid() % 2000 + shard}"]
+    command += ["--master_addr=127.0.0.1", f"--master_port={free_port()}"]
     done = subprocess.run(
         [*command, str(program)],
         capture_output=True,
