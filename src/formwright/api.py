@@ -3,7 +3,7 @@
 import formwright as fw
 
 found = fw.search(task="classify:reviews.csv", max_latency=5.0, budget=600)
-found.front, found.best("latency"), found.report()
+found.chosen, found.front, found.outcome.headline, found.report()
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,18 @@ class Search(Study):
 
     @property
     def outcome(self) -> Outcome:
-        """Baseline and result."""
+        """Rivals and result."""
         return read_outcome(self.folder)
+
+    @property
+    def chosen(self) -> Trial | None:
+        """The trial to take, of which the headline speaks; its model is in the folder ``best``."""
+        number = self.outcome.chosen
+        return None if number is None else self.trials[number]
 
     def architecture(self, trial: Trial) -> Architecture:
         """The architecture of a trial."""
-        found: Architecture = self.space.resolve(trial.decisions)
+        found: Architecture = self.member(trial)
         return found
 
     def report(self, out: str | Path | None = None) -> Path:

@@ -44,6 +44,10 @@ MUTATION = "mutation"
 CROSSING = "crossing"
 PROMOTED = "promoted"  # an earlier trial, carried on at a higher fidelity
 WAITING = "waiting"  # a repeat, while others must end first
+RIVAL = "rival"  # designed by hand, to be beaten; its decisions are {"rival": its notation}
+FINAL = "final"  # trained once more, from new weights and to the end, before anything is announced
+
+FINAL_RUNG = 100  # of the first finals of a study; those of a later session have the next one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +132,16 @@ class Trial:
         return self.origin == CONTROL
 
     @property
+    def rival(self) -> bool:
+        """Whether it is a hand-designed model that the search is held against."""
+        return self.origin == RIVAL
+
+    @property
+    def final(self) -> bool:
+        """Whether it was trained to the end, as what is announced is."""
+        return self.rung >= FINAL_RUNG
+
+    @property
     def made_by(self) -> str:
         """How it came about, in words."""
         said = "random" if self.control else self.origin
@@ -144,6 +158,11 @@ class Trial:
     def costs(self, objectives: Sequence[Objective]) -> tuple[float, ...]:
         """Its values with smaller always better."""
         return tuple(objective.sign * self.values[objective.name] for objective in objectives)
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """Between what a value lies, as far as was measured: ``latency_low``, ``latency_high``."""
+        value = self.values[name]
+        return self.values.get(f"{name}_low", value), self.values.get(f"{name}_high", value)
 
 
 def key_of(decisions: Mapping[str, Any]) -> Key:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.study.toy import (
     values_of,
 )
 
+from formwright.arch import notation
 from formwright.errors import InputError
 from formwright.execute import Serial, search
 from formwright.space import Space, space_kind
@@ -27,7 +29,7 @@ from formwright.space.registry import KINDS
 from formwright.strategy.blackbox import Strategy, strategy
 from formwright.strategy.blackbox.base import STRATEGIES
 from formwright.study import Answer, Event, Job, Rules, Study, front, run
-from formwright.trial import Proposal, Trial
+from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Proposal, Trial
 
 
 @dataclass(kw_only=True, eq=False)
@@ -243,6 +245,39 @@ def test_the_control_share_is_random_and_follows_from_number_and_seed(tmp_path: 
     share = [t.decisions for t in evolved.trials if t.control]
     assert share == [t.decisions for t in drawn.trials if t.control]
     assert [t.number for t in evolved.trials if t.control] == list(range(3, 40, 4))
+
+
+def test_rivals_and_finals_come_first_and_are_not_told_to_the_strategy(tmp_path: Path) -> None:
+    """Also where the search is cut short between them, and goes on."""
+    made = study(tmp_path, strategy="watching")
+    arch = space().resolve(space().sample(Random(0)))
+    rival = Proposal(decisions={"rival": notation(arch)}, origin=RIVAL, note="by hand", rung=1)
+    search_first(made, [rival], trials=3)
+    assert [t.origin for t in made.trials] == [RIVAL, "", "", ""]
+    assert made.member(made.trials[0]) == arch
+    assert made.notation(0) == notation(arch)
+    final = [
+        Proposal(decisions=t.decisions, origin=FINAL, parents=(t.number,), rung=FINAL_RUNG)
+        for t in made.trials[1:3]
+    ]
+    search_first(Study.open(tmp_path), [rival, final[0]], trials=0)
+    search_first(Study.open(tmp_path), [rival, *final], trials=0)
+    search_first(Study.open(tmp_path), [rival, *final], trials=0)
+    assert [t.origin for t in made.trials] == [RIVAL, "", "", "", FINAL, FINAL]
+    assert {t.number for t in made.front} <= {4, 5}
+    heard = {number for what, number, _ in Watching.calls if what == "tell"}
+    assert heard <= {1, 2, 3}
+    assert {1, 2} <= heard
+    assert all(set(pending) <= {1, 2, 3} for _, _, pending in Watching.calls)
+
+
+def search_first(made: Study, first: list[Proposal], trials: int) -> None:
+    assert run(made, Serial(rated), trials=trials, first=first) == "trials"
+
+
+def rated(job: Job) -> Mapping[str, float]:
+    """A rival has decisions of another kind."""
+    return {"loss": 1.0, "speed": 1.0} if job.trial.rival else values_of(job.trial)
 
 
 def test_the_budget_of_time_counts_earlier_sessions(tmp_path: Path) -> None:

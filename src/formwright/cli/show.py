@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from formwright.study import Study
-    from formwright.study.outcome import Outcome
+    from formwright.study.outcome import Baseline, Outcome
     from formwright.trial import Trial
 
 
@@ -42,6 +42,8 @@ def study_data(study: "Study") -> dict[str, Any]:
         "front": [trial.number for trial in study.front],
         "baseline": asdict(outcome.baseline) if outcome.baseline is not None else None,
         "headline": outcome.headline,
+        "notes": list(outcome.notes),
+        "rivals": [asdict(rival) for rival in outcome.rivals],
         "chosen": outcome.chosen,
         "facts": dict(outcome.facts),
         "control": _control(study),
@@ -67,25 +69,24 @@ def print_study(study: "Study") -> None:
             f"random search at equal cost ({cost} trials): hypervolume "
             f"{control['random']:.3f}, this search {control['search']:.3f}"
         )
-    if outcome.headline:
-        print(wrapped(outcome.headline))
+    for text in (outcome.headline, *outcome.notes):
+        if text:
+            print(wrapped(text))
 
 
 def front_table(study: "Study", most: int = 20) -> "Table":
     """The front beside the baseline."""
     from formwright.arch.writer import short
     from formwright.cli.output import short_number, table
-    from formwright.study.outcome import read_outcome
 
     names = [objective.name for objective in study.objectives]
     given = study.strategy_name == "given"  # members that are known by their names
     what = "member" if given else "layers"
     shown = table("trial", *names, "params", what, right=(*names, "params"))
-    baseline = read_outcome(study.folder).baseline
     rows = study.front
     step = max(1, -(-len(rows) // most))
     for trial in rows[::step]:
-        arch = study.space.resolve(trial.decisions)
+        arch = study.member(trial)
         values = [f"{trial.values[name]:.4g}" for name in names]
         params = trial.values.get("params")
         layers = f"{short(arch)} {arch.backbone.width}" if hasattr(arch, "backbone") else ""
@@ -93,11 +94,23 @@ def front_table(study: "Study", most: int = 20) -> "Table":
             drawn = trial.control  # which says nothing of what it is
             layers = f"{trial.made_by}: {layers}" if drawn else trial.made_by
         shown.add_row(str(trial.number), *values, short_number(params) if params else "", layers)
-    if baseline is not None and baseline.values:
-        values = [f"{baseline.values.get(name, float('nan')):.4g}" for name in names]
-        params = baseline.values.get("params")
-        shown.add_row("base", *values, short_number(params) if params else "", baseline.name)
+    for rival in _beside(study, rows):
+        values = [f"{rival.values.get(name, float('nan')):.4g}" for name in names]
+        params = rival.values.get("params")
+        shown.add_row("rival", *values, short_number(params) if params else "", rival.name)
     return shown
+
+
+def _beside(study: "Study", front: "list[Trial]") -> "list[Baseline]":
+    """The rivals as they were evaluated on the rung of the front."""
+    from formwright.study.outcome import Baseline, read_outcome
+
+    rung = front[0].rung if front else 0
+    trials = [t for t in study.trials if t.rival and t.done and t.rung == rung]
+    if trials:
+        return [Baseline(t.note, t.decisions["rival"], t.arch, t.values) for t in trials]
+    baseline = read_outcome(study.folder).baseline
+    return [baseline.at(rung)] if baseline is not None and baseline.values else []
 
 
 def _state(study: "Study", outcome: "Outcome") -> str:

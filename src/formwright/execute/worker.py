@@ -18,7 +18,7 @@ from typing import Any
 from formwright.errors import StorageError
 from formwright.space import Space
 from formwright.study.folder import record_path
-from formwright.study.job import Evaluate, Job, attempt
+from formwright.study.job import Evaluate, Job, attempt, member_of
 from formwright.study.store import Claim, Store
 from formwright.trial import Objective, Trial
 
@@ -93,7 +93,7 @@ class _Worker:
 
     def _job(self, number: int) -> Job:
         spec, trial = self.spec, self._trial(number)
-        member = spec.space.resolve(trial.decisions)
+        member = member_of(spec.space, trial)
         return Job.of(trial, member, spec.folder, spec.seed, self._trial)
 
     def _trial(self, number: int) -> Trial:

@@ -15,6 +15,7 @@ from formwright.errors import FormwrightError
 from formwright.space import Space
 from formwright.study import Progress, Study
 from formwright.study.front import counting, eligible
+from formwright.study.job import member_of
 from formwright.study.outcome import Outcome, read_outcome
 from formwright.trial import Objective, Trial
 
@@ -99,7 +100,7 @@ class Material:
     def _resolved(self, trial: Trial) -> Architecture | None:
         if self.space is not None:
             try:
-                found = self.space.resolve(trial.decisions)
+                found = member_of(self.space, trial)
             except FormwrightError:
                 return None
             if isinstance(found, Architecture):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from formwright.arch import parse
 from formwright.study.folder import trial_folder
 from formwright.study.rows import plain_values
 from formwright.trial import Objective, Trial, usable
@@ -79,6 +80,11 @@ class Job:
             job_seed(seed, root.number),
             tuple(map(files, trial.parents)),
         )
+
+
+def member_of(space: Any, trial: Trial) -> Any:
+    """What a trial stands for: a member of the space, or the rival that it names."""
+    return parse(trial.decisions["rival"]) if trial.rival else space.resolve(trial.decisions)
 
 
 @dataclass(frozen=True)

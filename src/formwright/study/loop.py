@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from formwright.arch import Architecture, arch_id, notation
 from formwright.errors import FormwrightError, InputError
-from formwright.study.job import Answer, Executor, Job, one_sentence
+from formwright.study.job import Answer, Executor, Job, member_of, one_sentence
 from formwright.study.rows import Addition, as_stored, written
 from formwright.study.store import Store
 from formwright.study.study import Study
-from formwright.trial import CONTROL, Proposal, State, Trial
+from formwright.trial import CONTROL, FINAL, RIVAL, Proposal, State, Trial, key_of
 
 Ending = Literal["trials", "seconds", "exhausted", "stopped"]
 OnEvent = Callable[["Event"], None]
@@ -54,27 +54,30 @@ def run(
     stop: Callable[[], bool] | None = None,
     on_event: OnEvent | None = None,
     options: Mapping[str, Any] | None = None,
+    first: Sequence[Proposal] = (),
 ) -> Ending:
     """Search until the budget is spent. Calling it again continues.
 
     Args:
         study: What to search, and the record of it.
         executor: Who evaluates.
-        trials: How many the study is to have in all.
+        trials: How many the study is to have in all, rivals and finals apart.
         seconds: How long it may be worked on in all, earlier sessions included.
         stop: Asked several times a second; True ends the search within seconds.
         on_event: Told what has happened.
         options: Of the strategy, besides those the study was begun with: what came up later. They
             must be the same when the search is continued.
+        first: Proposals that come before the strategy's, all at once, unless they are on record:
+            rivals and finals, of which the strategy is not told.
 
     Returns:
         Why it ended: the number of ``trials``, ``seconds``, the strategy had nothing left to
         propose (``exhausted``), or ``stopped``.
     """
-    expected = max(0, trials - study.state.total) if trials else 0
+    expected = len(first) + (max(0, trials - study.state.total) if trials else 0)
     with study.coordinate(expected) as store:
         store.begin()
-        search = _Search(study, store, executor, on_event, options or {})
+        search = _Search(study, store, executor, on_event, options or {}, first)
         ending: Ending | None = None
         try:
             executor.start(study)
@@ -100,11 +103,15 @@ class _Search:
         executor: Executor,
         on_event: OnEvent | None,
         options: Mapping[str, Any],
+        first: Sequence[Proposal],
     ) -> None:
         self.study, self.store, self.executor, self.on_event = study, store, executor, on_event
         self.space, self.window = study.space, study.rules.window
         self.strategy = study.make_strategy(**options)
         self.trials = store.trials()
+        known = {_asked(trial) for trial in self.trials}
+        self.asked = sum(map(_taught, self.trials))  # of the strategy, or its control
+        self.given = [proposal for proposal in first if _asked(proposal) not in known]
         self.first: dict[Any, int] = {}  # what would be measured to the first trial of it
         self.copies: dict[int, list[int]] = {}  # trial to those that wait for its values
         self.ended = 0  # trials 0 to here, this one not included, have ended
@@ -129,13 +136,13 @@ class _Search:
                 self.first.setdefault(_key(trial), trial.number)
         self._advance()
         due = max(0, min(self.ended, len(self.trials) - self.window + 1))
-        self.strategy.tell_all(self.trials[:due])
+        self.strategy.tell_all([trial for trial in self.trials[:due] if _taught(trial)])
         self.told = due
         self.pending.extend(_as_proposed(trial) for trial in self.trials[due:])
         for trial in [t for t in self.trials[self.ended :] if not t.finished]:
             self.open += 1
             if trial.original is None:
-                self.jobs.append(self._job(trial, self.space.resolve(trial.decisions)))
+                self.jobs.append(self._job(trial, member_of(self.space, trial)))
             elif self.trials[trial.original].finished:
                 self._end(_copied(trial, self.trials[trial.original]))
             else:
@@ -163,7 +170,7 @@ class _Search:
         if not self.open:
             if self.exhausted:
                 return "exhausted"
-            return "trials" if trials is not None and len(self.trials) >= trials else None
+            return "trials" if trials is not None and self.asked >= trials else None
         self.settle(self.executor.collect(_LOOK))
         return None
 
@@ -208,10 +215,14 @@ class _Search:
         """Propose as many trials as the window and the budget allow."""
         for _ in range(_MOST):
             number = len(self.trials)
-            if self.exhausted or number >= most or self.ended < number - self.window + 1:
+            if self.given:
+                self._add(number, self.given.pop(0))
+                continue
+            if self.exhausted or self.asked >= most or self.ended < number - self.window + 1:
                 return
             while self.told < number - self.window + 1:
-                self.strategy.tell(self.trials[self.told])
+                if _taught(self.trials[self.told]):
+                    self.strategy.tell(self.trials[self.told])
                 self.told += 1
                 self.pending.popleft()
             proposal = self._proposal(number)
@@ -226,7 +237,7 @@ class _Search:
             rng = Random(f"{self.study.seed}/control/{number}")
             fidelity = self.strategy.fidelity()
             return Proposal(decisions=self.space.sample(rng), origin=CONTROL, **fidelity)
-        return self.strategy.ask(number, tuple(self.pending))
+        return self.strategy.ask(number, tuple(filter(_taught, self.pending)))
 
     def _add(self, number: int, proposal: Proposal) -> None:
         if proposal.continues is not None and not 0 <= proposal.continues < number:
@@ -236,7 +247,7 @@ class _Search:
         text, decisions = written(proposal.decisions)
         member, words, arch, reason = None, "", "", ""
         try:
-            member = self.space.resolve(decisions)
+            member = member_of(self.space, Trial.of(number, proposal, decisions=decisions))
             if isinstance(member, Architecture):
                 arch = arch_id(member)
                 # Writing it takes longer than a free trial; it follows from the decisions.
@@ -273,6 +284,7 @@ class _Search:
         self.pending.append(_as_proposed(addition.trial))
         self.added.append(addition)
         self.open += not addition.trial.finished
+        self.asked += _taught(addition.trial)
         self._advance()
 
     def _job(self, trial: Trial, member: Any) -> Job:
@@ -302,6 +314,16 @@ class _Search:
 def _key(trial: Trial) -> Any:
     """Trials with the same key would measure the same thing."""
     return trial.arch or trial.key, trial.rung, trial.steps, trial.train_seconds
+
+
+def _asked(what: Proposal | Trial) -> Any:
+    """What makes two proposals of rivals or finals the same."""
+    return what.origin, key_of(what.decisions), what.rung, what.steps, what.train_seconds
+
+
+def _taught(trial: Trial) -> bool:
+    """Whether the strategy learns of it: not of what was not for it to choose."""
+    return trial.origin not in (RIVAL, FINAL)
 
 
 def _copied(trial: Trial, original: Trial) -> Trial:

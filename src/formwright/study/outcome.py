@@ -45,6 +45,8 @@ class Outcome:
         chosen: Number of the trial that the headline speaks of.
         facts: Figures behind the headline, such as ``speedup``, ``speedup_low``.
         trials: How many had ended when the headline was written; None where that cannot change.
+        rivals: Every hand-designed model as it was evaluated; ``baseline`` is the best of them.
+        notes: What else a reader of the headline must know, a sentence each.
     """
 
     baseline: Baseline | None = None
@@ -52,6 +54,8 @@ class Outcome:
     chosen: int | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
     trials: int | None = None
+    rivals: tuple[Baseline, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
@@ -64,8 +68,13 @@ def read_outcome(folder: Path) -> Outcome:
     path = folder / _FILE
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        baseline = data.pop("baseline")
-        return Outcome(baseline=Baseline(**baseline) if baseline else None, **data)
+        baseline, rivals = data.pop("baseline"), data.pop("rivals", ())
+        return Outcome(
+            baseline=Baseline(**baseline) if baseline else None,
+            rivals=tuple(Baseline(**rival) for rival in rivals),
+            notes=tuple(data.pop("notes", ())),
+            **data,
+        )
     except FileNotFoundError:
         return Outcome()
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -20,7 +20,7 @@ from formwright.study import database
 from formwright.study.database import Outdated
 from formwright.study.folder import check_disk, record_path, trial_folder
 from formwright.study.front import counting, front
-from formwright.study.job import discreet
+from formwright.study.job import discreet, member_of
 from formwright.study.migrate import upgrade
 from formwright.study.rows import dumped
 from formwright.study.schema import FORMAT_VERSION
@@ -236,7 +236,11 @@ class Study:
         if words := self._store.notation(number):
             return words
         (trial,) = self._store.trials_at([number])
-        return notation(self.space.resolve(trial.decisions)) if trial.arch else ""
+        return notation(self.member(trial)) if trial.arch else ""
+
+    def member(self, trial: Trial) -> Any:
+        """What a trial stands for, for most spaces an architecture."""
+        return member_of(None if trial.rival else self.space, trial)
 
     def trial_folder(self, number: int) -> Path:
         """Where the files of a trial are."""
