@@ -84,15 +84,29 @@ def _gpt2(width: int, heads: int, inner: int | None) -> Style:
 
 
 def _llama(width: int, heads: int, inner: int | None) -> Style:
+    return _modern(Decoder(width, init="llama"), heads, inner)
+
+
+def _llama_encoder(width: int, heads: int, inner: int | None) -> Style:
+    """Llama's layers in an encoder, as ModernBERT and NomicBERT have them."""
+    return _modern(Encoder(width, init="llama"), heads, inner)
+
+
+def _llama_translator(width: int, heads: int, inner: int | None) -> Style:
+    """Llama's layers in an encoder and a decoder that looks at it."""
+    return _modern(Seq2Seq(width, Embedding(scale=True), init="fan"), heads, inner)
+
+
+def _modern(backbone: Backbone, heads: int, inner: int | None) -> Style:
+    """Rotary positions, RMSNorm before each branch, a gated feed-forward, no biases."""
     norm = RMSNorm(1e-5)
-    backbone = Decoder(width, position=Rotary(), norm=norm, init="llama")
-    inner = inner or -(-8 * width // 3 // 32) * 32  # two thirds of 4 x width, in whole 32s
+    inner = inner or -(-8 * backbone.width // 3 // 32) * 32  # 2/3 of 4 x width, in whole 32s
     letters = _letters(
         Attention(heads, bias=False),
         FeedForward(inner, "silu", gate=True, bias=False),
         Residual(Identity(), norm=norm),
     )
-    return Style(backbone, letters)
+    return Style(backbone.replace(position=Rotary(), norm=norm), letters)
 
 
 def _bert(width: int, heads: int, inner: int | None) -> Style:
@@ -129,6 +143,8 @@ _STYLES: dict[str, tuple[Callable[[int, int, int | None], Style], int]] = {
     "transformer_xl": (_transformer_xl, 512),
     "gpt2": (_gpt2, 768),
     "llama": (_llama, 576),
+    "llama_encoder": (_llama_encoder, 768),
+    "llama_translator": (_llama_translator, 512),
     "bert": (_bert, 768),
     "t5_decoder": (_t5, 768),
     "lra": (_lra, 512),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from formwright.arch.layer import Residual
+from formwright.arch.mechanism import Mechanism
 from formwright.arch.node import Node
 from formwright.arch.writer import write
 from formwright.space.choice import Choice, Derived, Repeat, raw_fields
@@ -55,6 +56,12 @@ def option_words(option: Any) -> str:
     """An option as short as it can be said: the kind of layer, or the value."""
     if isinstance(option, tuple):
         return " ".join(map(option_words, option)) or "nothing"
+    if isinstance(option, Derived):
+        return re.sub(r"(?<=[a-z])\d+", "", _following(option))  # the same in every copy
+    if isinstance(option, Choice):
+        return option.name
+    if isinstance(option, Mechanism):
+        return write(option)
     if isinstance(option, Node):
         return option_words(option.inner) if isinstance(option, Residual) else option.NAME
     return write(option)
