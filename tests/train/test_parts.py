@@ -37,6 +37,32 @@ def test_falling_schedules_begin_at_the_peak_and_end_where_told(schedule: str) -
     assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
+def test_wsd_is_constant_and_then_falls_by_the_root_of_the_cool_down() -> None:
+    config = TrainConfig(steps=100, warmup=10, lr=1.0, lr_end=0.2, schedule="wsd", cooldown=0.4)
+    rates = [rate(config, step, step / 100) for step in range(100)]
+    assert rates[4] == pytest.approx(0.5)
+    assert rates[9:60] == [1.0] * 51
+    for step in range(60, 100):
+        assert rates[step] == pytest.approx(0.2 + 0.8 * (1 - math.sqrt((step - 59) / 40)))
+    assert rates[-1] == pytest.approx(0.2)
+
+
+def test_wsd_follows_the_clock_where_seconds_are_the_end() -> None:
+    config = TrainConfig(steps=None, seconds=60, warmup=0, lr=1.0, schedule="wsd", cooldown=0.25)
+    assert [rate(config, 7, progress) for progress in (0.0, 0.5, 0.75)] == [1.0, 1.0, 1.0]
+    assert rate(config, 7, 0.8125) == pytest.approx(0.5)
+    assert rate(config, 7, 1.2) == 0.0
+    first = config.replace(steps=1000)  # whichever comes first
+    assert rate(first, 0, 0.8125) == pytest.approx(0.5)
+    assert rate(first, 999, 0.1) == 0.0
+    assert rate(config.replace(cooldown=0.0), 7, 1.0) == 1.0
+
+
+def test_a_cool_down_is_a_share() -> None:
+    with pytest.raises(InputError, match="share, from 0 to 1"):
+        TrainConfig(cooldown=1.5)
+
+
 def test_lamb_is_its_formula() -> None:
     torch.manual_seed(0)
     p = torch.nn.Parameter(torch.randn(4, 3, dtype=torch.float64))
