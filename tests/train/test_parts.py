@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from formwright.arch import parse
 from formwright.errors import InputError
 from formwright.model import build
-from formwright.train import TrainConfig
+from formwright.train import TrainConfig, rate_for
 from formwright.train.distill import captured, hidden_loss, logit_loss, relation_loss, relations
 from formwright.train.optim import Lamb
 from formwright.train.schedule import rate
@@ -61,6 +61,22 @@ def test_wsd_follows_the_clock_where_seconds_are_the_end() -> None:
 def test_a_cool_down_is_a_share() -> None:
     with pytest.raises(InputError, match="share, from 0 to 1"):
         TrainConfig(cooldown=1.5)
+
+
+def test_a_rate_is_the_base_at_width_128_and_8_sub_layers_and_falls_with_size() -> None:
+    def found(text: str) -> float:
+        return rate_for(parse(text), 2e-3)
+
+    assert found("(sf)x4 in llama(128)") == pytest.approx(2e-3)
+    assert found("(sf)x2 | (smf)x2 in translator(128)") == pytest.approx(
+        found("(sf)x5 in gpt2(128)")
+    )
+    for smaller, larger in (
+        ("(sf)x4 in llama(64)", "(sf)x4 in llama(128)"),
+        ("(sf)x4 in llama(128)", "(sf)x4 in llama(512)"),
+        ("sf in llama(128)", "(sf)x2 in llama(128)"),
+    ):
+        assert found(smaller) > found(larger)
 
 
 def test_lamb_is_its_formula() -> None:
