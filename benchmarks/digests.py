@@ -36,7 +36,8 @@ SEARCHES = {
     "dartformer-layers": ["dartformer-layers", "--preset", "smoke"],
     "dartformer-oneshot": ["dartformer-oneshot", "--preset", "smoke"],
 }  # fmt: skip
-CLOCKED = ("seconds", "tokens_per_second")  # values that follow from a real clock
+# values that follow from a real clock
+CLOCKED = ("seconds", "tokens_per_second", "step_seconds", "processor_share")
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from tests.train.toy import ToyTask, architecture
 from formwright.errors import InputError, StorageError
 from formwright.model import build, load_model
 from formwright.train import TrainConfig, train, train_seeds
+from formwright.train.checkpoint import read_latest
 from formwright.train.optim import Lamb
 from formwright.train.schedule import rate
 
@@ -58,7 +59,7 @@ def test_it_learns() -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["adamw", "adafactor", "lamb"])
-@pytest.mark.parametrize("schedule", ["cosine", "linear", "inverse_sqrt", "constant"])
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "inverse_sqrt", "constant", "wsd"])
 def test_every_optimiser_and_schedule_lowers_the_loss(optimiser: Any, schedule: Any) -> None:
     config = QUICK.replace(optimiser=optimiser, schedule=schedule, steps=60)
     _, first = train(architecture(), ToyTask(), config.replace(steps=1))
@@ -118,6 +119,86 @@ def test_early_stopping_waits_as_long_as_told() -> None:
     assert result.steps < 1000
 
 
+WILD = QUICK.replace(  # a rate so high that the last weights are not the best
+    lr=0.1, schedule="constant", steps=43, evaluate_every=4, keep_best=True, checkpoint_every=6
+)
+
+
+def looks(folder: Path) -> dict[int, float]:
+    """The metric of every look, by its step."""
+    lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return {line["step"]: line["loss"] for line in lines if line["kind"] == "scores"}
+
+
+def test_the_best_weights_are_kept_scored_and_saved(tmp_path: Path) -> None:
+    model, result = train(architecture(), ToyTask(), WILD, out=tmp_path)
+    found = looks(tmp_path)
+    assert [*found] == [*range(4, 41, 4), 43], "the end is a look too"
+    best = min(found, key=lambda step: found[step])
+    assert best != 43
+    assert result.loss == result.value == found[best]
+    assert result.steps == 43
+    # a run that ends there has the weights that this one kept
+    there, _ = train(architecture(), ToyTask(), WILD.replace(steps=best, keep_best=False))
+    saved = load_model(tmp_path / "model").state_dict()
+    again, same = train(architecture(), ToyTask(), WILD, out=tmp_path)
+    assert same == result
+    for name, wanted in there.state_dict().items():
+        assert torch.equal(model.state_dict()[name], wanted)
+        assert torch.equal(saved[name], wanted)
+        assert torch.equal(again.state_dict()[name], wanted)
+
+
+def test_a_stopped_run_keeps_the_same_best_weights(tmp_path: Path) -> None:
+    whole, _ = train(architecture(), ToyTask(), WILD)
+    for steps in range(1, 43, 5):
+        left = iter([False] * (steps - 1) + [True])
+        train(architecture(), ToyTask(), WILD, out=tmp_path / f"{steps}", stop=lambda: next(left))  # noqa: B023
+        model, _ = train(architecture(), ToyTask(), WILD, out=tmp_path / f"{steps}")
+        for name, wanted in whole.state_dict().items():
+            assert torch.equal(model.state_dict()[name], wanted)
+
+
+def test_a_run_that_goes_on_does_so_from_its_last_weights(tmp_path: Path) -> None:
+    train(architecture(), ToyTask(), WILD, out=tmp_path)
+    saved, _ = read_latest(tmp_path)
+    assert saved is not None
+    plain, _ = train(architecture(), ToyTask(), WILD.replace(keep_best=False))
+    for name, wanted in plain.state_dict().items():
+        assert torch.equal(saved.tensors["model"][name], wanted)
+
+
+def test_keeping_the_best_without_looks_is_refused() -> None:
+    with pytest.raises(InputError, match="evaluate_every"):
+        QUICK.replace(keep_best=True)
+
+
+def test_a_run_that_gave_up_does_not_go_on_when_its_end_was_interrupted(tmp_path: Path) -> None:
+    config = QUICK.replace(steps=1000, lr=1e-9, evaluate_every=2, patience=3)
+    _, first = train(architecture(), ToyTask(), config, out=tmp_path)
+    (tmp_path / "result.json").unlink()  # killed just before it was written
+    _, again = train(architecture(), ToyTask(), config, out=tmp_path)
+    assert (again.steps, again.reason) == (first.steps, first.reason)
+
+
+def test_an_end_that_is_not_scored_saves_no_model(tmp_path: Path) -> None:
+    _, result = train(architecture(), ToyTask(), QUICK.replace(score_batches=0), out=tmp_path)
+    assert (result.state, result.value, result.scores) == ("finished", None, {})
+    assert not (tmp_path / "model").exists()
+    assert checkpoints(tmp_path)
+
+
+def test_a_step_and_its_share_of_a_processor_are_counted(tmp_path: Path) -> None:
+    left = iter([False] * 9 + [True])
+    train(architecture(), ToyTask(), QUICK, out=tmp_path, stop=lambda: next(left))
+    saved, _ = read_latest(tmp_path)
+    assert saved is not None
+    assert saved.state["pace"][0] == 10
+    _, result = train(architecture(), ToyTask(), QUICK, out=tmp_path)
+    assert result.step_seconds > saved.state["pace"][1] / 40 > 0, "earlier sessions count"
+    assert result.processor_share > 0
+
+
 def test_a_time_limit_ends_the_run() -> None:
     config = QUICK.replace(steps=None, seconds=0.5)
     started = time.perf_counter()
@@ -167,22 +248,22 @@ def test_two_runs_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
         process.kill()
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("rest", [("fp32", 0.02), ("bf16", 0.02), ("fp32", 0.02, "best")])
 def test_a_run_killed_at_any_moment_ends_in_the_same_weights(
-    tmp_path: Path, precision: str
+    tmp_path: Path, rest: tuple[str | float, ...]
 ) -> None:
-    steps, pause = 60, 0.02
+    steps = 60
     whole = tmp_path / "whole"
     began = time.perf_counter()
-    finish(whole, steps, precision, pause)
+    finish(whole, steps, *rest)
     duration = time.perf_counter() - began
     killed = tmp_path / "killed"
-    rng = random.Random(precision)
+    rng = random.Random(str(rest))
     for _ in range(5):
-        with start(killed, steps, precision, pause) as process:
+        with start(killed, steps, *rest) as process:
             time.sleep(rng.uniform(0.5, 1.0) * duration)
             process.send_signal(signal.SIGKILL)
-    finish(killed, steps, precision, pause)
+    finish(killed, steps, *rest)
     assert weights_hash(killed) == weights_hash(whole)
     log = (killed / "log.jsonl").read_text().splitlines()
     plain = [{k: v for k, v in json.loads(x).items() if "second" not in k} for x in log]

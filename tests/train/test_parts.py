@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from formwright.arch import parse
 from formwright.errors import InputError
 from formwright.model import build
-from formwright.train import TrainConfig
+from formwright.train import TrainConfig, rate_for
 from formwright.train.distill import captured, hidden_loss, logit_loss, relation_loss, relations
 from formwright.train.optim import Lamb
 from formwright.train.schedule import rate
@@ -35,6 +35,48 @@ def test_falling_schedules_begin_at_the_peak_and_end_where_told(schedule: str) -
     assert rates[-1] == pytest.approx(0.1)
     assert rates[60] == pytest.approx(0.55, abs=0.02)
     assert rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_wsd_is_constant_and_then_falls_by_the_root_of_the_cool_down() -> None:
+    config = TrainConfig(steps=100, warmup=10, lr=1.0, lr_end=0.2, schedule="wsd", cooldown=0.4)
+    rates = [rate(config, step, step / 100) for step in range(100)]
+    assert rates[4] == pytest.approx(0.5)
+    assert rates[9:60] == [1.0] * 51
+    for step in range(60, 100):
+        assert rates[step] == pytest.approx(0.2 + 0.8 * (1 - math.sqrt((step - 59) / 40)))
+    assert rates[-1] == pytest.approx(0.2)
+
+
+def test_wsd_follows_the_clock_where_seconds_are_the_end() -> None:
+    config = TrainConfig(steps=None, seconds=60, warmup=0, lr=1.0, schedule="wsd", cooldown=0.25)
+    assert [rate(config, 7, progress) for progress in (0.0, 0.5, 0.75)] == [1.0, 1.0, 1.0]
+    assert rate(config, 7, 0.8125) == pytest.approx(0.5)
+    assert rate(config, 7, 1.2) == 0.0
+    first = config.replace(steps=1000)  # whichever comes first
+    assert rate(first, 0, 0.8125) == pytest.approx(0.5)
+    assert rate(first, 999, 0.1) == 0.0
+    assert rate(config.replace(cooldown=0.0), 7, 1.0) == 1.0
+
+
+def test_a_cool_down_is_a_share() -> None:
+    with pytest.raises(InputError, match="share, from 0 to 1"):
+        TrainConfig(cooldown=1.5)
+
+
+def test_a_rate_is_the_base_at_width_128_and_8_sub_layers_and_falls_with_size() -> None:
+    def found(text: str) -> float:
+        return rate_for(parse(text), 2e-3)
+
+    assert found("(sf)x4 in llama(128)") == pytest.approx(2e-3)
+    assert found("(sf)x2 | (smf)x2 in translator(128)") == pytest.approx(
+        found("(sf)x5 in gpt2(128)")
+    )
+    for smaller, larger in (
+        ("(sf)x4 in llama(64)", "(sf)x4 in llama(128)"),
+        ("(sf)x4 in llama(128)", "(sf)x4 in llama(512)"),
+        ("sf in llama(128)", "(sf)x2 in llama(128)"),
+    ):
+        assert found(smaller) > found(larger)
 
 
 def test_lamb_is_its_formula() -> None:

@@ -1,17 +1,23 @@
 """Quality by training: for so many steps or seconds, in stages that continue one another."""
 
+import json
+import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from formwright.arch import Architecture
-from formwright.errors import Stopped
+from formwright.errors import InputError, Stopped
 from formwright.estimate.base import Diverged, Estimator, Work
+from formwright.files import write_atomically
 from formwright.model import Model
 from formwright.tasks import Task, load_task
-from formwright.train import TrainConfig, train
+from formwright.train import Result, TrainConfig, rate_for, train
 from formwright.trial import Trial
 
 known_task = lru_cache(maxsize=4)(load_task)  # read once per process, not once per trial
@@ -26,12 +32,21 @@ class Training(Estimator):
     trials are continued the schedule should be constant, since one that ends would have to be
     begun anew.
 
+    Beside the scores it gives ``steps``, ``tokens_per_second``, ``step_seconds`` (of a processor,
+    for one step, so that it does not depend on what else runs), ``processor_share`` (how much of a
+    processor the steps got) and ``slope``: how many nats the training loss fell when the steps
+    doubled, over the second half of the steps so far; it is not there where too little was logged.
+
     Args:
         task: Name of the task.
         config: Every number of the training.
         last: The rung after which a trial is never continued.
         keep: Keep the model of such a trial in its folder.
         device: Where to train.
+        fair: The rate of ``config`` is for a model 128 wide with 8 sub-layers; each gets its own.
+        cooldown: Judge a trial after so many more steps, as a share of those it has taken, over
+            which the rate falls to zero. Trials that continue it go on from before them, so the
+            schedule must be constant. ``steps`` does not count them; ``cooldown_steps`` does.
     """
 
     task: str
@@ -39,39 +54,35 @@ class Training(Estimator):
     last: int = 0
     keep: bool = True
     device: str = "cpu"
+    fair: bool = False
+    cooldown: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.cooldown < 0:
+            raise InputError(f"cooldown={self.cooldown} must be a share of the steps, 0 or more.")
+        if self.cooldown and self.config.schedule != "constant":
+            raise InputError(
+                f"A cool-down begins where the rate is constant; schedule="
+                f"{self.config.schedule!r} has a fall of its own. Use constant, or no cool-down."
+            )
 
     def __call__(self, work: Work) -> Mapping[str, float]:
-        config = self.fidelity(work.trial).replace(seed=work.seed)
+        task: Task = known_task(self.task)
         folder = work.folder / "run"
         if work.previous is not None and not folder.exists():
             _inherit(work.previous / "run", folder)
-        task: Task = known_task(self.task)
-        # Work in the caller's own process may say when to stop.
-        stop = getattr(work, "stop", None)
-        begun = self.begun(work, task)
-        _, result = train(begun, task, config, out=folder, device=self.device, stop=stop)
-        if result.state == "interrupted":
-            raise KeyboardInterrupt if stop is None else Stopped
+        values = _read(folder / "values.json")
+        if values is None:
+            values = self._values(work, task, folder)
+            if self.cooldown:  # the branch, which has the scores, is deleted next
+                write_atomically(folder / "values.json", json.dumps(values).encode())
         self._tidy(folder, last=work.trial.rung >= self.last)
-        if result.state == "diverged":
-            raise Diverged(f"training diverged: {result.reason}")
-        return {
-            **result.scores,
-            "steps": float(result.steps),
-            "tokens_per_second": result.tokens_per_second,
-        }
+        return values
 
     def begun(self, work: Work, task: Task) -> Architecture | Model:
         """What is trained: the architecture, from new weights."""
         arch: Architecture = work.arch.fitted(task.frame)
         return arch
-
-    def _tidy(self, folder: Path, *, last: bool) -> None:
-        """Keep what can still be of use: of the last rung the model, of others the checkpoint."""
-        if not self.keep:
-            shutil.rmtree(folder, ignore_errors=True)
-        for spent in folder.glob("checkpoint-*" if last else "model"):
-            shutil.rmtree(spent, ignore_errors=True)
 
     def fidelity(self, trial: Trial) -> TrainConfig:
         """The numbers of one trial; its last checkpoint is its end."""
@@ -80,6 +91,101 @@ class Training(Estimator):
             steps, seconds = self.config.steps, self.config.seconds
         every = min(self.config.checkpoint_every, steps or self.config.checkpoint_every)
         return self.config.replace(steps=steps, seconds=seconds, checkpoint_every=every)
+
+    def _values(self, work: Work, task: Task, folder: Path) -> dict[str, float]:
+        """Train, cool down where asked, and gather what is known of it."""
+        config = self.fidelity(work.trial).replace(seed=work.seed)
+        if self.fair:
+            config = config.replace(lr=rate_for(work.arch, config.lr))
+        # Work in the caller's own process may say when to stop.
+        stop = getattr(work, "stop", None)
+        trunk = config.replace(score_batches=0) if self.cooldown else config
+        model, result = self._train(self.begun(work, task), task, trunk, folder, stop)
+        more = {"steps": float(result.steps)}
+        if self.cooldown:
+            branch, taken = folder.with_name("branch"), result.steps
+            if not branch.exists():
+                _inherit(folder, branch)
+            config = cooled(config, taken, math.ceil(self.cooldown * taken))
+            _, result = self._train(model, task, config, branch, stop)
+            more["cooldown_steps"] = float(result.steps - taken)
+        slope = slope_of(folder, int(more["steps"]))
+        return {
+            **result.scores,
+            **more,
+            "tokens_per_second": result.tokens_per_second,
+            "step_seconds": result.step_seconds,
+            "processor_share": result.processor_share,
+            **({} if slope is None else {"slope": slope}),
+        }
+
+    def _train(
+        self,
+        what: Architecture | Model,
+        task: Task,
+        config: TrainConfig,
+        folder: Path,
+        stop: Callable[[], bool] | None,
+    ) -> tuple[Model, Result]:
+        """Train to the end, or raise what kept it from there."""
+        model, result = train(what, task, config, out=folder, device=self.device, stop=stop)
+        if result.state == "interrupted":
+            raise KeyboardInterrupt if stop is None else Stopped
+        if result.state == "diverged":
+            for spent in folder.parent.glob("*/checkpoint-*"):
+                shutil.rmtree(spent, ignore_errors=True)
+            raise Diverged(f"training diverged: {result.reason}")
+        return model, result
+
+    def _tidy(self, folder: Path, *, last: bool) -> None:
+        """Keep what can still be of use: of the last rung the model, of others the checkpoint."""
+        branch = folder.with_name("branch")
+        if last and (branch / "model").exists():
+            (branch / "model").rename(folder / "model")
+        shutil.rmtree(branch, ignore_errors=True)
+        if not self.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        for spent in folder.glob("checkpoint-*" if last else "model"):
+            shutil.rmtree(spent, ignore_errors=True)
+
+
+def cooled(config: TrainConfig, taken: int, more: int) -> TrainConfig:
+    """The numbers of a branch: so many more steps after those taken, the rate falling to zero."""
+    steps = taken + more
+    return config.replace(
+        steps=steps, seconds=None, schedule="wsd", cooldown=more / steps, lr_end=0.0
+    )
+
+
+def slope_of(run: Path, steps: int) -> float | None:
+    """How many nats the training loss fell per doubling of steps, over the second half of them.
+
+    A line through the losses that the run logged, over the logarithm of the step; each is a mean
+    since the one before it. Where fewer than two lie in that half, the last two are taken; None
+    where the log has no two.
+    """
+    lines = [line for line in read_log(run) if line["kind"] == "step"]
+    if len(lines) < 2:
+        return None
+    ends = [line["step"] for line in lines]
+    starts = [max(0, 2 * ends[0] - ends[1]), *ends[:-1]]  # the log of a promoted trial begins late
+    middles = [(start + end) / 2 for start, end in zip(starts, ends, strict=True)]
+    first = min(sum(middle < steps / 2 for middle in middles), len(lines) - 2)
+    losses = [line["loss"] for line in lines]
+    return -float(np.polyfit(np.log2(middles[first:]), losses[first:], 1)[0])
+
+
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log."""
+    path = run / "log.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _read(path: Path) -> dict[str, float] | None:
+    found: dict[str, float] | None = json.loads(path.read_bytes()) if path.exists() else None
+    return found
 
 
 def _inherit(before: Path, folder: Path) -> None:

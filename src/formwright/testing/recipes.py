@@ -34,7 +34,8 @@ from formwright.study.outcome import read_outcome
 from formwright.testing.clock import counted_clock
 from formwright.trial import Trial
 
-_CLOCKED = ("tokens_per_second",)  # values that follow from a real clock
+# values that follow from a real clock
+_CLOCKED = ("tokens_per_second", "step_seconds", "processor_share")
 
 
 class RecipeTestCase:

@@ -1,7 +1,8 @@
 """Training: one engine and one loop for every kind of model. Knows nothing of search."""
 
 from formwright.train.config import TrainConfig, default_lr
+from formwright.train.rates import rate_for
 from formwright.train.seeds import Seeds, train_seeds
 from formwright.train.training import Result, train
 
-__all__ = ["Result", "Seeds", "TrainConfig", "default_lr", "train", "train_seeds"]
+__all__ = ["Result", "Seeds", "TrainConfig", "default_lr", "rate_for", "train", "train_seeds"]

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 from formwright.errors import InputError
 
 OptimiserKind = Literal["adamw", "adafactor", "lamb"]
-ScheduleKind = Literal["cosine", "linear", "inverse_sqrt", "constant"]
+ScheduleKind = Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"]
 Precision = Literal["fp32", "bf16"]
 
 
@@ -22,9 +22,10 @@ class TrainConfig:
 
     optimiser: OptimiserKind = "adamw"
     lr: float = 1e-3
-    lr_end: float = 0.0  # where cosine and linear schedules end
+    lr_end: float = 0.0  # where cosine, linear and wsd schedules end
     schedule: ScheduleKind = "cosine"
     warmup: int = 100
+    cooldown: float = 0.3  # wsd: the share of the run, its last, over which the rate falls
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0  # largest norm of the gradient; 0 leaves it alone
@@ -38,8 +39,9 @@ class TrainConfig:
 
     evaluate_every: int = 0  # steps between looks at the validation set; 0: only at the end
     valid_batches: int | None = None  # batches of such a look; None: the whole set
-    score_batches: int | None = None  # batches of the score at the end; None: the whole set
+    score_batches: int | None = None  # of the score at the end; None: all; 0: no score, no model
     patience: int = 0  # stop after so many looks without a better metric; 0: never
+    keep_best: bool = False  # score and save the weights of the best look, not the last ones
     checkpoint_every: int = 200
     log_every: int = 20
 
@@ -53,6 +55,13 @@ class TrainConfig:
             raise InputError(f"steps={self.steps} must be at least 1.")
         if not 0 < self.lr < 10:
             raise InputError(f"lr={self.lr} must lie above 0 and below 10.")
+        if not 0 <= self.cooldown <= 1:
+            raise InputError(f"cooldown={self.cooldown} must be a share, from 0 to 1.")
+        if self.keep_best and self.evaluate_every < 1:
+            raise InputError(
+                "keep_best=True keeps the weights of the best look at the validation set; say how "
+                "often to look with evaluate_every."
+            )
         if self.precision not in ("fp32", "bf16"):
             raise InputError(
                 f"precision={self.precision!r} cannot be used; choose fp32 or bf16 "

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
 from types import FrameType
 from typing import Any
 
@@ -50,7 +51,7 @@ class Loop:
         self.config, self.world = engine.config, engine.world
         self.on_event = on_event or (lambda event: None)
         self.before, self.started = 0.0, time.perf_counter()  # seconds of earlier sessions; now
-        self.window = _Window(engine.device)
+        self.window, self.pace = _Window(engine.device), _Pace()
 
     # --- what a subclass may change -----------------------------------------------------
 
@@ -66,7 +67,7 @@ class Loop:
         """Say where the run stands; both are means since the last look."""
 
     def evaluate(self) -> bool:
-        """Look at the validation set; whether it is time to stop early."""
+        """Look at the validation set; whether it is time to stop early, and ``over`` says so."""
         return False
 
     def fault(self, looks: bool, ends: bool) -> str:
@@ -84,12 +85,24 @@ class Loop:
 
     def state(self) -> dict[str, Any]:
         """What the loop itself must know to go on."""
-        return {"seconds": self.seconds(), "window": self.window.to_data()}
+        return {
+            "seconds": self.seconds(),
+            "window": self.window.to_data(),
+            "pace": astuple(self.pace),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what ``state`` gave."""
         self.before = self.engine.seconds = state["seconds"]
         self.window.restore(state["window"])
+        self.pace = _Pace(*state.get("pace", ()))
+
+    def kept(self) -> dict[str, dict[str, Tensor]]:
+        """Tensors that a checkpoint holds for the loop itself, by the name of their file."""
+        return {}
+
+    def restore_kept(self, tensors: dict[str, dict[str, Tensor]]) -> None:
+        """Have back what ``kept`` gave; there may be nothing."""
 
     # --- the run ------------------------------------------------------------------------
 
@@ -104,9 +117,11 @@ class Loop:
     def _run(self, came: list[str]) -> tuple[str, str]:
         ending = self.over()
         while not ending:
-            self.take()
+            with self.pace.measured():
+                self.take()
             asked, ending = self._heed(came), self.over()
-            scores = self.evaluates and self._due(self.config.evaluate_every)
+            last = bool(ending) and self.config.keep_best  # the end counts as a look
+            scores = self.evaluates and (self._due(self.config.evaluate_every) or last)
             saves = asked or self._due(self.config.checkpoint_every)
             looks = self._due(self.config.log_every) or scores or (bool(ending) and not asked)
             fault = self.fault(looks, bool(ending)) if looks or saves else ""
@@ -116,7 +131,7 @@ class Loop:
                 self.look(*self.window.read(self.world)[:2])
                 self.window.clear()
             if scores and self.evaluate():
-                return "finished", f"no better metric for {self.config.patience} looks"
+                return "finished", self.over()
             if saves:
                 self.save()
             if asked:
@@ -146,7 +161,9 @@ class Loop:
     def save(self) -> None:
         """Leave a checkpoint to go on from."""
         if self.folder is not None:
-            self.folder.save(self.engine.checkpoint(self.state()))
+            saved = self.engine.checkpoint(self.state())
+            saved.tensors |= self.kept()
+            self.folder.save(saved)
 
     def resume(self) -> None:
         """Go on from the newest checkpoint that is whole, where there is one."""
@@ -161,12 +178,31 @@ class Loop:
         if saved is not None:
             self.engine.restore(saved)
             self.restore(saved.state)
+            self.restore_kept(saved.tensors)
             self.on_event({"kind": "resumed", "step": saved.step})
         elif faults:
             raise StorageError(
                 f"No checkpoint of {self.folder.path} is whole: {'; '.join(faults)}. "
                 "Delete the damaged folders to begin anew."
             )
+
+
+@dataclass
+class _Pace:
+    """What the steps took, over all sessions; looks and scores do not count."""
+
+    steps: int = 0
+    processor: float = 0.0  # seconds of computing, in all threads
+    wall: float = 0.0  # seconds that passed
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Count a step."""
+        processor, wall = time.process_time(), time.perf_counter()
+        yield
+        self.steps += 1
+        self.processor += time.process_time() - processor
+        self.wall += time.perf_counter() - wall
 
 
 class _Window:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from formwright.arch import Architecture
 from formwright.errors import Stopped
@@ -39,6 +40,8 @@ class Result:
     seconds: float
     tokens: int
     scores: dict[str, float] = field(default_factory=dict)
+    step_seconds: float = 0.0  # of a processor, for one step
+    processor_share: float = 0.0  # how much of one the steps got, in all threads
 
     @property
     def tokens_per_second(self) -> float:
@@ -104,6 +107,7 @@ class _Training(Loop):
     """The loop of a plain model, which is scored."""
 
     best: tuple[float | None, int] = (None, 0)  # metric, and looks since
+    weights: dict[str, Tensor] | None = None  # of the best look, where they are kept
 
     def result(self) -> Result:
         """From the last checkpoint, or the beginning, to the end."""
@@ -111,41 +115,68 @@ class _Training(Loop):
         ended = self.folder.result() if self.folder is not None else None
         if ended is None:
             return self.end(*self.run())
-        self.engine.whole_model()
+        self.best_model()
         return Result(**{k: v for k, v in ended.items() if k != "tokens_per_second"})
 
     def end(self, state: Any, reason: str) -> Result:
         """Score the trained model and write down the result."""
-        model, task = self.engine.whole_model(), self.engine.task
-        saved, scores = state == "interrupted", {}
+        if state != "interrupted":
+            self.save()  # the last weights, before the best take their place
+        model = self.engine.whole_model()
+        scores: dict[str, float] = {}
+        scored = self.config.score_batches != 0
         if state == "finished":
-            try:
-                heeding = {} if self.stop is None else {"stop": self.stop}
-                scores = self.score(model, self.config.score_batches, **heeding)
-            except Stopped:  # all steps are taken; only the scores are missing
-                state, reason = "interrupted", "stopped by the caller"
-            bad = [name for name, value in scores.items() if not math.isfinite(value)]
-            if bad:
-                state, reason, scores = "diverged", f"{', '.join(bad)} is not a number", {}
+            model = self.best_model()
+            if scored:
+                state, reason, scores = self.final_scores(model, reason)
+        metric = self.engine.task.metric
         result = Result(
             state,
             reason,
-            task.metric,
-            scores.get(task.metric),
+            metric,
+            scores.get(metric),
             scores.get("loss"),
             self.engine.number,
             self.seconds(),
             self.engine.tokens * self.world.size,
             scores,
+            self.pace.processor / max(1, self.pace.steps),
+            self.pace.processor / max(1e-9, self.pace.wall),
         )
-        if not saved:
-            self.save()
         if self.folder is not None and self.folder.leads and state != "interrupted":
-            if state == "finished":
+            if state == "finished" and scored:
                 save_model(model, self.folder.path / "model")
             self.folder.finish(result.to_data())
         self.on_event({"kind": "end", **result.to_data()})
         return result
+
+    def final_scores(self, model: Model, reason: str) -> tuple[Any, str, dict[str, float]]:
+        """How a run that took all its steps ended, why, and its scores."""
+        try:
+            heeding = {} if self.stop is None else {"stop": self.stop}
+            scores = self.score(model, self.config.score_batches, **heeding)
+        except Stopped:  # all steps are taken; only the scores are missing
+            return "interrupted", "stopped by the caller", {}
+        bad = [name for name, value in scores.items() if not math.isfinite(value)]
+        if bad:
+            return "diverged", f"{', '.join(bad)} is not a number", {}
+        return "finished", reason, scores
+
+    def best_model(self) -> Model:
+        """The model with the weights of the best look, where they are kept, else the last ones."""
+        model = self.engine.whole_model()
+        if self.weights is not None:
+            model.load_state_dict(self.weights)
+        return model
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether too many looks found nothing better."""
+        return 0 < self.config.patience <= self.best[1]
+
+    def over(self) -> str:
+        given_up = f"no better metric for {self.config.patience} looks" if self.gave_up else ""
+        return super().over() or given_up
 
     def look(self, loss: float, gradient: float) -> None:
         engine, seconds = self.engine, self.seconds()
@@ -164,12 +195,16 @@ class _Training(Loop):
 
     def evaluate(self) -> bool:
         task, (best, waited) = self.engine.task, self.best
-        scores = self.score(self.engine.whole_model(), self.config.valid_batches)
+        model = self.engine.whole_model()
+        scores = self.score(model, self.config.valid_batches)
         value = scores[task.metric]
         better = best is None or (value > best if task.higher_is_better else value < best)
+        better = better and math.isfinite(value)
         self.best = (value, 0) if better else (best, waited + 1)
+        if better and self.config.keep_best:
+            self.weights = {name: t.clone() for name, t in model.state_dict().items()}
         self.say({"kind": "scores", "step": self.engine.number, **scores})
-        return bool(self.config.patience) and self.best[1] >= self.config.patience
+        return self.gave_up
 
     def score(self, model: Model, limit: int | None, **heeding: Any) -> dict[str, float]:
         """On the validation set; a task of the user's own need not heed a ``stop``."""
@@ -188,3 +223,9 @@ class _Training(Loop):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.best = tuple(state["best"])
+
+    def kept(self) -> dict[str, dict[str, Tensor]]:
+        return {} if self.weights is None else {"best": self.weights}
+
+    def restore_kept(self, tensors: dict[str, dict[str, Tensor]]) -> None:
+        self.weights = tensors.get("best")
