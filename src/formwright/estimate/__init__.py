@@ -2,6 +2,7 @@
 
 from formwright.estimate.base import Diverged, Estimator, Together, Work, estimators
 from formwright.estimate.cost import Candidate, Counted, Measured
+from formwright.estimate.final import Final
 from formwright.estimate.inherited import (
     FromModel,
     FromParent,
@@ -21,6 +22,7 @@ __all__ = [
     "Counted",
     "Diverged",
     "Estimator",
+    "Final",
     "FromModel",
     "FromParent",
     "FromSupernet",

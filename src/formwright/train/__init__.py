@@ -2,7 +2,17 @@
 
 from formwright.train.config import TrainConfig, default_lr
 from formwright.train.rates import rate_for
+from formwright.train.regularise import regularised
 from formwright.train.seeds import Seeds, train_seeds
 from formwright.train.training import Result, train
 
-__all__ = ["Result", "Seeds", "TrainConfig", "default_lr", "rate_for", "train", "train_seeds"]
+__all__ = [
+    "Result",
+    "Seeds",
+    "TrainConfig",
+    "default_lr",
+    "rate_for",
+    "regularised",
+    "train",
+    "train_seeds",
+]
