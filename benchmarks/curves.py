@@ -25,13 +25,12 @@ from typing import Any
 
 import torch
 
-from formwright.arch import arch_id, notation
+from formwright.arch import arch_id, notation, parse
 from formwright.arch.counting import count
 from formwright.cost import Target
 from formwright.cost.meter import Meter
 from formwright.locks import Lock
 from formwright.model import build
-from formwright.recipes.rivals import rivals_for
 from formwright.space import Space, space_for
 from formwright.statistics import spearman
 from formwright.tasks import load_task
@@ -44,6 +43,7 @@ WIDTH, LOOKS, COOLED, FALLING = 128, 20, 0.2, 0.3
 STAGES = (60, 120, 180, 360)
 CONFIG = TrainConfig(batch_tokens=1024, lr=2e-3, warmup=20, schedule="constant", score_batches=32)
 RANDOM = 16
+BY_HAND = ("csfcsf in llama(128)", "(sf)x4 in llama(128)", "(sf)x4 in gpt2(128)")
 
 
 def main() -> None:
@@ -94,14 +94,15 @@ def members(space: Space, task: Any) -> list[dict[str, Any]]:
     for _ in range(RANDOM):
         decisions = space.sample(rng)
         rows.append(described(space.resolve(decisions), "random", decisions))
-    for rival in rivals_for(task, WIDTH):
-        decisions = space.decisions_of(rival.arch)  # type: ignore[attr-defined]
-        rows.append(described(rival.arch, rival.name, decisions))
+    for text in BY_HAND:
+        arch = parse(text).bind(task.frame).check()
+        decisions = space.decisions_of(arch)  # type: ignore[attr-defined]
+        rows.append(described(arch, text, decisions))
         if decisions:
             child = space.mutate(decisions, rng)
-            rows.append(described(space.resolve(child), f"near {rival.name}", child))
+            rows.append(described(space.resolve(child), f"near {text}", child))
     cheap = sorted((space.sample(rng) for _ in range(60)), key=lambda d: flops(space, d))
-    for decisions in cheap[3:8]:
+    for decisions in cheap[3:7]:
         rows.append(described(space.resolve(decisions), "cheap", decisions))
     return rows
 

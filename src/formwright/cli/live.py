@@ -129,7 +129,10 @@ def trial_line(study: "Study", trial: Any) -> str:
         return f"trial {trial.number:>4}  failed: {trial.reason[:60]}"
     values = "  ".join(f"{o.name} {trial.values[o.name]:.4g}" for o in study.objectives)
     stage = f"stage {trial.rung + 1}  " if trial.rung else ""
+    stage = "final    " if trial.final else stage
     line = f"trial {trial.number:>4}  {stage}{values}"
+    if trial.rival:
+        return f"{line}  {trial.note}"
     if study.strategy_name != "given":
         return line
     room = max(0, 78 - len(line))  # what is tried is known by its name

@@ -46,8 +46,8 @@ def run(
     preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
     baseline: Annotated[str, typer.Option(help="Layers of the hand-designed rival.")] = "",
-    steps: Annotated[int, typer.Option(help="Training steps of the first stage.")] = 60,
-    rungs: Annotated[int, typer.Option(help="Stages of training.")] = 2,
+    steps: Annotated[int | None, typer.Option(help="Training steps of the first stage.")] = None,
+    rungs: Annotated[int | None, typer.Option(help="Stages of short trials.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the search.")] = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
@@ -80,7 +80,7 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
             "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
         )
     _refuse_idle(typed, given)
-    same = ("task", "space", "width", "baseline", "estimator", "cost", "rungs", "seed", "trials")
+    same = ("task", "space", "width", "baseline", "estimator", "cost", "seed", "trials")
     budget, target = typed["budget"], typed["target"]
     made: Recipe = UsualSearch(
         **{name: typed[name] for name in same},
@@ -90,7 +90,7 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
         max_latency=_milliseconds(typed["max_latency"]),
         max_params=_count(typed["max_params"]),
         max_flops=_count(typed["max_flops"]),
-        training=UsualSearch.training.replace(steps=typed["steps"]),
+        stages=_stages(typed["steps"], typed["rungs"]),
         seconds=seconds(budget) if budget else (None if typed["trials"] else 300.0),
         workers=typed["workers"] or _usual_workers(),
     )
@@ -99,6 +99,18 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     for change in typed["set_"] or ():
         made = made.with_setting(change)
     return made
+
+
+def _stages(steps: int | None, rungs: int | None) -> tuple[int, ...]:
+    """The stages that were asked for; none leaves them to the budget."""
+    from formwright.errors import InputError
+
+    if steps is None and rungs is None:
+        return ()
+    first, count = 60 if steps is None else steps, 2 if rungs is None else rungs
+    if first < 1 or not 1 <= count <= 10:
+        raise InputError(f"--steps {first} --rungs {count} make no stages; give 1 or more of each.")
+    return tuple(first * 3**rung for rung in range(count))
 
 
 def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
@@ -210,6 +222,8 @@ def _print_next(study: "Study") -> None:
     from formwright.study.outcome import read_outcome
 
     chosen = read_outcome(study.folder).chosen
+    if (study.folder / "best").is_dir():
+        print(f"model: {study.folder / 'best'} (trial {chosen}; any other: '{study.folder}#N')")
     commands = []
     if study.meta.get("recipe") == "usual-search":  # others have an end of their own
         minutes = 30 + int(study.state.seconds // 60)  # a budget is that of all sessions

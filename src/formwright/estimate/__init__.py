@@ -1,6 +1,6 @@
 """Estimators: how good an architecture is, by training or without, and what it costs."""
 
-from formwright.estimate.base import Diverged, Estimator, Together, Work, estimators
+from formwright.estimate.base import Check, Diverged, Estimator, Together, Work, estimators
 from formwright.estimate.cost import Candidate, Counted, Measured
 from formwright.estimate.final import Final
 from formwright.estimate.inherited import (
@@ -11,6 +11,7 @@ from formwright.estimate.inherited import (
     Inherited,
     Source,
 )
+from formwright.estimate.limits import OverLimit, Within
 from formwright.estimate.proxy import Combined, Proxies, get_proxy
 from formwright.estimate.stored import Cached, Tabular
 from formwright.estimate.training import Training
@@ -18,6 +19,7 @@ from formwright.estimate.training import Training
 __all__ = [
     "Cached",
     "Candidate",
+    "Check",
     "Combined",
     "Counted",
     "Diverged",
@@ -29,11 +31,13 @@ __all__ = [
     "FromTeacher",
     "Inherited",
     "Measured",
+    "OverLimit",
     "Proxies",
     "Source",
     "Tabular",
     "Together",
     "Training",
+    "Within",
     "Work",
     "estimators",
     "get_proxy",

@@ -53,6 +53,14 @@ class Estimator(ABC):
         """The values of one architecture; raises ``FormwrightError`` where there are none."""
 
 
+class Check(ABC):
+    """Looks at what was found so far, and raises where it is of no use to go on."""
+
+    @abstractmethod
+    def check(self, found: Mapping[str, float]) -> None:
+        """Raise ``FormwrightError`` to end the trial here."""
+
+
 # By name, what makes an estimator when it is called with a task: a class with that field, or a
 # function. The value of that name is better the larger it is.
 estimators: Registry[Callable[[str], Estimator]] = Registry(
@@ -68,14 +76,17 @@ class Together(Estimator):
 
     Args:
         parts: Their values are put together; cheap ones should come first, so that an
-            architecture they refuse is not trained.
+            architecture that they, or a check behind them, refuse is not trained.
     """
 
-    def __init__(self, *parts: Estimator) -> None:
+    def __init__(self, *parts: Estimator | Check) -> None:
         self.parts = parts
 
     def __call__(self, work: Work) -> Mapping[str, float]:
         found: dict[str, float] = {}
         for part in self.parts:
-            found |= part(work)
+            if isinstance(part, Check):
+                part.check(found)
+            else:
+                found |= part(work)
         return found

@@ -1,12 +1,150 @@
-"""Finals: members that a search picked, trained longer than any trial was."""
+"""Finals: what a search picked and its rivals, trained alike, before anything is announced.
 
-from collections.abc import Sequence
+The front, the headline and the model to take come from finals alone: every finalist and every rival
+is trained from new weights, for the same number of steps, to a rate of zero, with its best weights
+kept. ``recipes.headline`` says what they show.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import log
 from typing import Any
 
+import numpy as np
+
+from formwright.arch import notation
 from formwright.estimate import Diverged, Estimator
 from formwright.recipes.life import Session
-from formwright.trial import Trial
+from formwright.recipes.rivals import Rival
+from formwright.study import Study
+from formwright.study.front import eligible
+from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Proposal, Trial
+
+Forecast = Callable[[Trial], tuple[float, ...]]  # costs at the end of a long training
+_LEVEL = 0.03  # a difference between forecasts that says nothing, as a share of the best
+_DAMPED = 0.7  # of a stage's gain per doubling, what the next doubling brings
+
+
+def rival_proposal(rival: Rival, rung: int, steps: int | None) -> Proposal:
+    """A hand-designed model as a trial of a rung."""
+    return Proposal(
+        decisions={"rival": notation(rival.arch)},
+        origin=RIVAL,
+        note=rival.name,
+        rung=rung,
+        steps=steps,
+    )
+
+
+def entered(trial: Trial, steps: int, round_: int) -> Proposal:
+    """A trial of a search, or a rival, as one of the finals."""
+    return Proposal(
+        decisions=trial.decisions,
+        origin=RIVAL if trial.rival else FINAL,
+        note=trial.note if trial.rival else "",
+        parents=(trial.number,),
+        rung=FINAL_RUNG + round_,
+        steps=steps,
+    )
+
+
+# --- who enters -------------------------------------------------------------------------
+
+
+def finalists(
+    study: Study, most: int, forecast: Forecast, bar: Sequence[float] | None = None
+) -> list[Trial]:
+    """Members spread along the front that is to be expected.
+
+    The best comes first, then the cheapest that is expected to keep up with the best rival, then
+    what lies between them.
+
+    Args:
+        study: What was tried.
+        most: How many.
+        forecast: Costs of a trial at the end of a long training.
+        bar: The same of the best rival; None without one.
+    """
+    pool = _furthest(eligible(study.trials, study.objectives, study.rules.limits), most)
+    if not pool:
+        return []
+    costs = np.array([forecast(trial) for trial in pool])
+    quality, cost = costs[:, 0], costs[:, -1]
+    order = [int(i) for i in np.argsort(quality, kind="stable")]
+    best = order[0]
+    chosen = [best]
+    good = [i for i in order if bar is None or quality[i] <= bar[0]] or [best]
+    cheap = min(good, key=lambda i: cost[i])
+    if cost[cheap] < cost[best]:
+        chosen.append(cheap)
+    beaten_by_none = [i for i in order if not _beaten(i, costs)]
+    between = [i for i in beaten_by_none if cost[cheap] < cost[i] < cost[best]]
+    for i in [*_evenly(between, most - len(chosen)), *order]:
+        if len(chosen) < most and i not in chosen:
+            chosen.append(i)
+    return [pool[i] for i in chosen[:most]]
+
+
+def best_rivals(rivals: Sequence[Trial], most: int, forecast: Forecast) -> list[Trial]:
+    """The rivals that are expected to do best at the end; the first of those that are level."""
+    done = [trial for trial in rivals if trial.done and not trial.final]
+    if not done:
+        return []
+    ends = {trial.number: forecast(trial)[0] for trial in done}
+    best = min(ends.values())
+    level = max(1e-9, _LEVEL * abs(best))
+    return sorted(done, key=lambda trial: (ends[trial.number] - best) // level)[:most]
+
+
+def _furthest(trials: Sequence[Trial], most: int) -> list[Trial]:
+    """Each architecture as it was trained furthest; of the last stages, if they hold enough."""
+    by_arch: dict[Any, Trial] = {}
+    for trial in trials:
+        if not trial.final:
+            known = by_arch.get(trial.arch or trial.key)
+            if known is None or trial.rung > known.rung:
+                by_arch[trial.arch or trial.key] = trial
+    found = list(by_arch.values())
+    for rung in sorted({trial.rung for trial in found}, reverse=True):
+        far = [trial for trial in found if trial.rung >= rung]
+        if len(far) >= most:
+            return far
+    return found
+
+
+def _beaten(i: int, costs: Any) -> bool:
+    others = np.delete(costs, i, axis=0)
+    return bool(((others <= costs[i]).all(1) & (others < costs[i]).any(1)).any())
+
+
+def _evenly(rows: Sequence[int], most: int) -> list[int]:
+    """At most so many, spread over all."""
+    if most < 1 or not rows:
+        return []
+    step = len(rows) / min(most, len(rows))
+    return [rows[int(step * (k + 0.5))] for k in range(min(most, len(rows)))]
+
+
+def extrapolated(study: Study, objectives: Sequence[Objective], steps: int | None) -> Forecast:
+    """A forecast from a trial's own stages: what tripling its steps brought goes on, damped."""
+    known = {trial.number: trial for trial in study.trials}
+
+    def forecast(trial: Trial) -> tuple[float, ...]:
+        costs = list(trial.costs(objectives))
+        before = known.get(trial.continues) if trial.continues is not None else None
+        if before is not None and before.steps and trial.steps and steps:
+            gained = before.costs(objectives)[0] - costs[0]
+            doublings = log(max(1.0, steps / trial.steps), 2)
+            pace = gained / log(trial.steps / before.steps, 2)
+            total = sum(_DAMPED ** (k + 1) for k in range(int(doublings)))
+            total += (doublings - int(doublings)) * _DAMPED ** (int(doublings) + 1)
+            costs[0] -= max(0.0, pace) * total
+        return tuple(costs)
+
+    return forecast
+
+
+# --- finals of recipes that pick models by themselves -----------------------------------
 
 
 def train_finals(
@@ -27,7 +165,7 @@ def train_finals(
             values = session.evaluate(
                 estimator,
                 trial=replace(trial, rung=0),
-                arch=session.study.space.resolve(trial.decisions),
+                arch=session.study.member(trial),
                 folder=session.study.trial_folder(trial.number),
                 previous=None,
                 seed=session.recipe.seed,

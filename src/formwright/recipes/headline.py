@@ -78,7 +78,7 @@ def paired(
     session: Session, chosen: Trial, baseline: Architecture, seconds: float = 6.0
 ) -> tuple[dict[str, float], str]:
     """Measure the two against each other once more, longer than in the search."""
-    ours: Architecture = session.study.space.resolve(chosen.decisions)
+    ours: Architecture = session.study.member(chosen)
     found = compare(ours, baseline, session.target, seconds=seconds, precision=0.01)
     facts = {
         "speedup": 1 / found.ratio,

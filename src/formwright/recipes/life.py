@@ -6,12 +6,13 @@ computed (``Session.kept``) and one test of whether a folder holds the same sear
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from formwright.arch import Architecture, arch_id, notation
+from formwright.arch import Architecture, arch_id, notation, parse
 from formwright.cost import Target, calibrate
 from formwright.cost.meter import using_threads
 from formwright.errors import FormatError, FormwrightError, InputError, Stopped
@@ -29,11 +30,12 @@ from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outc
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig
-from formwright.trial import Trial
+from formwright.trial import Proposal, Trial
 
 Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
+_CLOCK = "clock"  # seconds of work, as kept
 SUPERNET = "supernet"  # its folder inside the study's
 _CALIBRATED = {"name", "fingerprint", "reference", "reference_ms"}
 
@@ -73,6 +75,8 @@ class Session:
         self.target = target_of(study)
         self.stop, self.on_event = stop, on_event
         self.say: Say = say or (lambda text: None)
+        self._began = time.monotonic()
+        self._before = max(study.state.seconds, self.recall(_CLOCK) if self.has(_CLOCK) else 0.0)
         self.ending: Ending = "exhausted"
 
     # --- stopping -----------------------------------------------------------------------
@@ -86,14 +90,27 @@ class Session:
         if self.stopped():
             raise Stopped
 
+    # --- time ---------------------------------------------------------------------------
+
+    def spent(self) -> float:
+        """Seconds of work so far, earlier sessions and all that is no trial included."""
+        return self._before + time.monotonic() - self._began
+
+    def close(self) -> None:
+        """Put on record how long was worked."""
+        self.keep(_CLOCK, self.spent())
+
     # --- what was computed --------------------------------------------------------------
 
     def kept(self, name: str, compute: Callable[[], Any]) -> Any:
         """A JSON value that is computed once and kept in ``phases/NAME.json``."""
         if not self.has(name):
-            self._place(name).parent.mkdir(exist_ok=True)
-            write_atomically(self._place(name), json.dumps(compute(), indent=1).encode())
+            self.keep(name, compute())
         return self.recall(name)
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep a JSON value under a name, in place of what was there."""
+        _keep(self.folder, name, value)
 
     def recall(self, name: str) -> Any:
         """What an earlier phase has kept."""
@@ -104,7 +121,7 @@ class Session:
         return self._place(name).exists()
 
     def _place(self, name: str) -> Path:
-        return self.folder / "phases" / f"{name}.json"
+        return _place(self.folder, name)
 
     @property
     def outcome(self) -> Outcome:
@@ -175,8 +192,12 @@ class Session:
         trials: int | None = None,
         seconds: float | None = None,
         options: Mapping[str, Any] | None = None,
+        first: Sequence[Proposal] = (),
     ) -> None:
-        """Evaluate what the study's strategy proposes, to the end or within a budget."""
+        """Evaluate what the study's strategy proposes, to the end or within a budget.
+
+        Proposals of the recipe's own may come ``first``.
+        """
         workers = self.recipe.workers
         in_process = workers == 1 and not hasattr(estimator, "evaluate_many")
         if self.stop is not None and in_process:
@@ -190,6 +211,7 @@ class Session:
             stop=self.stop,
             on_event=self._heard,
             options=options,
+            first=first,
         )
         if self.ending == "stopped":
             raise Stopped
@@ -229,8 +251,17 @@ class Session:
         """Pass an event on; what was said at an earlier end goes when another trial has ended."""
         if event.kind == "finished" and self.outcome.headline:
             write_outcome(self.folder, Outcome(self.outcome.baseline))
+        if event.trial is not None and event.trial.rival and event.trial.done:
+            self._held_against(event.trial)
         if self.on_event is not None:
             self.on_event(event)
+
+    def _held_against(self, rival: Trial) -> None:
+        """Hold the search against the best rival so far, until finals say more."""
+        known, (first, *_) = self.outcome.baseline, self.study.objectives
+        value = first.sign * rival.values[first.name]
+        if known is None or value <= first.sign * known.values.get(first.name, value):
+            write_outcome(self.folder, Outcome(as_baseline(rival)))
 
 
 def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = None) -> Study:
@@ -244,7 +275,7 @@ def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = 
         command: What a user typed.
         say: Told what goes on.
     """
-    study = reopened(recipe, folder)
+    study, began = reopened(recipe, folder), time.monotonic()
     if study is not None:
         return study
     recipe.check()
@@ -274,6 +305,7 @@ def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = 
         **recipe.remembered,
     )
     write_outcome(folder, Outcome(described(*recipe.make_baseline())))
+    _keep(folder, _CLOCK, time.monotonic() - began)
     return study
 
 
@@ -299,7 +331,19 @@ def conduct(
                 phase(session)
     except Stopped:
         return "stopped"
+    finally:
+        session.close()
     return session.ending
+
+
+def _place(folder: Path, name: str) -> Path:
+    return folder / "phases" / f"{name}.json"
+
+
+def _keep(folder: Path, name: str, value: Any) -> None:
+    place = _place(folder, name)
+    place.parent.mkdir(exist_ok=True)
+    write_atomically(place, json.dumps(value, indent=1).encode())
 
 
 def described(
@@ -309,6 +353,12 @@ def described(
     found = rungs or {}
     values = found[max(found, key=int)] if found else {}
     return Baseline(name, notation(arch), arch_id(arch), values, found)
+
+
+def as_baseline(rival: Trial) -> Baseline:
+    """The trial of a rival as what stands beside the front."""
+    arch = parse(rival.decisions["rival"])
+    return described(rival.note, arch, {str(rival.rung): dict(rival.values)})
 
 
 def target_of(study: Study) -> Target | None:

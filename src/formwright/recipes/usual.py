@@ -1,32 +1,49 @@
-"""The usual search: many short trainings, the best of them longer, quality against cost.
+"""The usual search: short trainings, the best of them longer, finals; quality against cost.
 
 What it does                                 where it lives
 a rich space around a width                  space.rich, or any other
-short trials, the best continued             strategy.blackbox.staged, .surrogate
+hand-designed models to beat                 recipes.rivals
+how the budget is spent                      recipes.plan
+short trials, the promising ones continued   strategy.blackbox.ladder
 quality by training, or a proxy              estimate.training, estimate.proxy
 latency on the target, paired                cost.meter
 every fifth trial at random                  study.loop: the control
-the best against the baseline, in words      recipes.headline
+finals of the best and their rivals          recipes.course, recipes.finals, estimate.final
+what they show, in words                     recipes.verdict
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from formwright.arch import Architecture, parse
-from formwright.arch.architecture import Decoder, Encoder
+from formwright.arch import Architecture
 from formwright.arch.counting import count
 from formwright.cost import Meter, Target
 from formwright.errors import FormatError, InputError
-from formwright.estimate import Counted, Estimator, Measured, Together, Training, estimators
+from formwright.estimate import (
+    Check,
+    Counted,
+    Estimator,
+    Final,
+    Measured,
+    Together,
+    Training,
+    Within,
+    estimators,
+)
+from formwright.estimate.limits import keeps
 from formwright.estimate.training import known_task
+from formwright.recipes.course import Course
 from formwright.recipes.headline import conclude, is_cost
 from formwright.recipes.life import Session
+from formwright.recipes.plan import COOLED, ETA, PILOT, Plan
 from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
-from formwright.space import Crossable, Decisions, Encodable, Limit, Space, space_for
+from formwright.recipes.rivals import Rival, rivals_for
+from formwright.space import Crossable, Decisions, Encodable, Invertible, Limit, Space, space_for
 from formwright.space.files import read_space
 from formwright.study import Rules, Study
 from formwright.tasks import Task
@@ -34,8 +51,9 @@ from formwright.train import TrainConfig
 from formwright.trial import Objective
 
 CostKind = Literal["latency", "flops", "params", "memory"]
+_SCORED = 200  # batches of the validation set that a final is scored on, at most
 _DRAWN = 150  # members, and as many changes, among which the smallest is looked for
-STAGED = ("staged", "asha", "halving")  # strategies that continue trials on rungs
+STAGED = ("ladder", "staged", "asha", "halving")  # strategies that continue trials in stages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +65,7 @@ class UsualSearch(Recipe):
     space: str = "open"  # a name or a JSON file
     own_space: Space | None = None  # in place of the one that is named
     width: int = 128  # of the baseline; spaces reach around it
-    baseline: str = ""  # layers of the hand-designed rival; the usual ones when empty
+    baseline: str = ""  # a rival of the user's own, beside the usual ones
     strategy: str = ""  # the best for estimator and space when empty
     options: Mapping[str, Any] = field(default_factory=dict)  # of the strategy
     estimator: str = "train"  # or a name of ``estimators``
@@ -67,8 +85,7 @@ class UsualSearch(Recipe):
         score_batches=32,
         log_every=20,
     )
-    eta: int = 3
-    rungs: int = 2
+    stages: tuple[int, ...] = ()  # training steps, stage by stage; as the budget has it when empty
     seconds: float | None = 300.0
     trials: int | None = None
     control: int = 5  # every so manieth trial is random search
@@ -80,10 +97,11 @@ class UsualSearch(Recipe):
     def __post_init__(self) -> None:
         if self.seconds is None and self.trials is None:
             raise InputError("A search needs an end: give it a budget or a number of trials.")
-        if self.workers < 1 or self.rungs < 1 or self.eta < 2:
+        if self.workers < 1:
+            raise InputError(f"workers={self.workers} cannot be used; give at least 1.")
+        if any(a >= b for a, b in pairwise((0, *self.stages))):
             raise InputError(
-                f"workers={self.workers}, rungs={self.rungs}, eta={self.eta} cannot be used; give "
-                "at least 1, 1 and 2."
+                f"stages={self.stages} must be numbers of steps that grow, such as (60, 180)."
             )
         if any(limit is not None and limit <= 0 for limit in (self.trials, self.seconds)):
             raise InputError(
@@ -109,16 +127,14 @@ class UsualSearch(Recipe):
             )
 
     def phases(self) -> Sequence[Phase]:
+        if self.trains:
+            course = Course(self)
+            return (course.plan, course.search, course.finals, course.conclude)
         return (self.measure_baseline, self.search, self.conclude)
 
     def measure_baseline(self, session: Session) -> None:
-        """Evaluate the hand-designed rival as the trials of each rung are."""
-        steps = self.training.steps
-        rungs = {
-            rung: steps * self.eta**rung if steps and self.trains else None
-            for rung in range(self.top + 1)
-        }
-        found = session.evaluate_baseline(self.make_estimator(), rungs)
+        """Evaluate the hand-designed rival as the trials are."""
+        found = session.evaluate_baseline(self.make_estimator())
         for objective in session.study.objectives:
             if objective.name not in found.values:
                 raise InputError(
@@ -149,25 +165,44 @@ class UsualSearch(Recipe):
         return {self.cost, *self.minimise, *self.maximise}
 
     @property
-    def top(self) -> int:
-        """The last rung that a trial can reach; it does not take the space to know."""
-        staged = self.strategy in STAGED or (self.trains and not self.strategy)
-        return self.rungs - 1 if staged else 0
+    def staged(self) -> bool:
+        """Whether trials go on from stage to stage."""
+        return self.trains and (not self.strategy or self.strategy in STAGED)
+
+    @property
+    def usual_stages(self) -> tuple[int, ...]:
+        """Stages where no budget says how long they can be."""
+        first = self.training.steps or 60
+        return (first, first * ETA)
+
+    def alone(self, stages: Sequence[int]) -> int:
+        """Steps of all trials of a strategy that knows no stages."""
+        return stages[min(1, len(stages) - 1)]
 
     def make_strategy(self) -> tuple[str, Mapping[str, Any]]:
         """The strategy, or the best one for the estimator and the space."""
+        best = "surrogate" if self._predictable else "evolution"
+        name = self.strategy or ("ladder" if self.trains else best)
+        inner = {"inner": best} if name in ("ladder", "staged") and not self._predictable else {}
+        return name, {**inner, **self.options}
+
+    @property
+    def _predictable(self) -> bool:
         space = self.make_space()
-        predicts = isinstance(space, Encodable) and isinstance(space, Crossable)
-        best = "surrogate" if predicts else "evolution"
-        name = self.strategy or ("staged" if self.trains else best)
-        options: dict[str, Any] = {}
-        if name in STAGED:
-            options = {"eta": self.eta, "rungs": self.rungs}
-        if name in STAGED and self.trains:
-            options |= {"steps": self.training.steps, "train_seconds": self.training.seconds}
-        if name == "staged" and not predicts:
-            options["inner"] = best
-        return name, {**options, **self.options}
+        return isinstance(space, Encodable) and isinstance(space, Crossable)
+
+    def ladder(self, stages: Sequence[int], target: int, rivals: Sequence[Rival]) -> dict[str, Any]:
+        """Options of the strategy that follow from the plan."""
+        if not self.staged:
+            return {}
+        if self.make_strategy()[0] != "ladder":
+            return {"eta": ETA, "rungs": len(stages), "steps": stages[0]}
+        space = self.make_space()
+        found = (
+            [space.decisions_of(r.arch) for r in rivals] if isinstance(space, Invertible) else []
+        )
+        members = [decisions for decisions in found if decisions and not space.violation(decisions)]
+        return {"stages": list(stages), "target": target, "seeds": members}
 
     def rules(self) -> Rules:
         limits = {"latency": self.max_latency} if self.max_latency is not None else {}
@@ -201,17 +236,15 @@ class UsualSearch(Recipe):
         return space.limited(*kept) if kept else space
 
     def make_baseline(self) -> tuple[str, Architecture]:
-        task = known_task(self.task)
-        family = task.style(self.width)
-        backbone = family.backbone
-        usual = "(sf)x4" if isinstance(backbone, Decoder) else "(sf)x2 | (smf)x2"
-        usual = "(sf)x2" if isinstance(backbone, Encoder) else usual
-        shape = {"gpt2": "GPT-2 shape", "bert": "BERT shape"}.get(
-            backbone.init, "plain Transformer"
-        )
-        text = self.baseline or usual
-        arch = parse(text, defaults=family).bind(task.frame).check()
-        return f"{shape} {text}" if not self.baseline else text, arch
+        """The first of the rivals, which times are taken against."""
+        first = rivals_for(known_task(self.task), self.width, own=self.baseline)[0]
+        return first.name, first.arch
+
+    def fits(self) -> Callable[[Architecture], bool] | None:
+        """Whether an architecture keeps the limits; None where there are none."""
+        most = {"params": self.max_params, "flops": self.max_flops, "latency": self.max_latency}
+        limits = {name: limit for name, limit in most.items() if limit is not None}
+        return keeps(limits, self.target) if limits else None
 
     def where(self) -> Target | None:
         """One thread, batch 1 and the task's length where nothing else is said."""
@@ -219,18 +252,34 @@ class UsualSearch(Recipe):
             return None
         return self.target or Target(length=known_task(self.task).frame.length)
 
-    def make_estimator(self) -> Estimator:
+    def make_estimator(self, stages: Sequence[int] = ()) -> Estimator:
         """What evaluates a trial: counts first, then what is measured, then training."""
+        costs = self._costs(seconds=0.6, precision=0.03)
+        if not self.trains:
+            return Together(*costs, estimators.get(self.estimator)(self.task))
+        steps = stages[0] if self.staged else self.alone(stages)
+        last = len(stages) - 1 if self.staged else 0
+        training = self.training.replace(steps=steps)
+        return Together(*costs, Training(self.task, training, last, cooldown=COOLED, fair=True))
+
+    def make_final_estimator(self, plan: Plan) -> Estimator:
+        """What evaluates finalists and rivals, alike."""
+        costs = self._costs(seconds=2.0, precision=0.01)
+        training = self.training.replace(score_batches=_SCORED)
+        final = Final(self.task, training, seeds=plan.seeds, rates=plan.rates, pilot=PILOT)
+        return Together(*costs, final)
+
+    def _costs(self, *, seconds: float, precision: float) -> list[Estimator | Check]:
         target = self.target
-        parts: list[Estimator] = [Counted(target.new_tokens if target is not None else None)]
+        parts: list[Estimator | Check] = [
+            Counted(target.new_tokens if target is not None else None)
+        ]
         if target is not None:
             memory = "memory" in self.wanted
-            parts.append(Measured(target, seconds=0.6, precision=0.03, memory=memory))
-        if self.trains:
-            parts.append(Training(self.task, self.training, self.top))
-        else:
-            parts.append(estimators.get(self.estimator)(self.task))
-        return Together(*parts)
+            parts.append(Measured(target, seconds=seconds, precision=precision, memory=memory))
+        if self.max_latency is not None:
+            parts.append(Within({"latency": self.max_latency}))
+        return parts
 
     # --- what is refused ----------------------------------------------------------------
 
@@ -279,10 +328,14 @@ def usual_search_of(study: Study) -> UsualSearch:
     if not isinstance(data, dict):
         raise FormatError("This study was not begun by a search that can be continued here.")
     values = {**data, "task": study.meta["task"], "seed": study.seed}
-    for name in ("minimise", "maximise", "order"):
+    for name in ("minimise", "maximise", "order", "stages"):
         values[name] = tuple(data.get(name, ()))
     if "training" in data:
         values["training"] = TrainConfig.from_data(data["training"])
+    eta, rungs = values.pop("eta", ETA), values.pop("rungs", 0)
+    if rungs:  # begun before stages followed from the budget
+        first = values.get("training", UsualSearch.training).steps
+        values["stages"] = tuple(first * eta**rung for rung in range(rungs))
     if study.meta.get("target"):
         values["target"] = Target(**study.meta["target"])
     try:

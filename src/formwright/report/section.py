@@ -16,6 +16,7 @@ Html = Callable[[Material], Safe | None]
 # From top to bottom, by id; what is not named here, as those of installed packages, stands at "".
 _ORDER = (
     "result",
+    "finals",
     "found",
     "progress",
     "selected",

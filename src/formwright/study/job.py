@@ -170,7 +170,7 @@ def judge(found: Any, job: Job, objectives: Sequence[Objective], seconds: float)
     number = job.trial.number
     if isinstance(found, BaseException):
         _keep_traceback(found, job.folder)
-        return Answer(number, reason=one_sentence(found), seconds=seconds)
+        return Answer(number, _carried(found), one_sentence(found), seconds)
     try:
         values = {str(name): float(value) for name, value in found.items()}
     except (AttributeError, TypeError, ValueError, OverflowError):
@@ -180,6 +180,14 @@ def judge(found: Any, job: Job, objectives: Sequence[Objective], seconds: float)
     if reason:
         reason = reason[0].upper() + reason[1:]
     return Answer(number, plain_values(values), reason, seconds)
+
+
+def _carried(error: BaseException) -> dict[str, float]:
+    """What was measured before it failed, where the exception says so."""
+    values = getattr(error, "values", None)
+    if not isinstance(values, Mapping):
+        return {}
+    return plain_values({str(k): float(v) for k, v in values.items() if isinstance(v, int | float)})
 
 
 def job_seed(seed: int, number: int) -> int:

@@ -73,6 +73,7 @@ def headline_html(material: Material) -> Safe:
             tag("p", material.name, class_="eyebrow"),
             tag("h1", title),
             tag("p", rest, class_="lead") if rest else None,
+            [tag("p", note) for note in material.outcome.notes],
             tag("p", " · ".join(word for word in about if word), class_="quiet"),
             tag("dl", tiles, class_="tiles"),
             _comparison_table(info, material) if info.comparisons else None,

@@ -1,0 +1,165 @@
+"""Does what a search announces survive the training that its user will do?
+
+    python benchmarks/survival.py --data FOLDER [--only stdlib-5m ...] [--seeds 3] [--out runs]
+
+Each case is a search as a user types it, with two processes. Then the announced model and the best
+rival are trained again from new weights and seeds, four times as long as in the finals. The claim
+survives if the model is still at least as good; how much faster it is does not depend on weights.
+Beside it stand the search against its own random control, and the announced model, as the search
+left it, against the rival after those four times as many steps: on two cores that is about what the
+rival reaches if the whole budget goes into its training and none into a search.
+
+FOLDER holds text8_10mb/, banking77/ and universal_dependencies/. A row is written as soon as it is
+done; the command goes on where it was stopped. Results: benchmarks/results/survival.json.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from formwright.estimate.final import Final
+
+from formwright.arch import parse
+from formwright.recipes.life import Heeding, recipe_of
+from formwright.study import Study
+from formwright.tasks import load_task
+from formwright.trial import Trial
+
+RESULTS = Path(__file__).parent / "results" / "survival.json"
+TIMES = 4
+LEVEL = 0.005  # a difference that other seeds may take back, as a share
+
+
+def main() -> None:
+    """Search, train again, compare; say what is not on record yet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("runs/survival"))
+    asked = parser.parse_args()
+    for name, (task, budget) in cases(asked.data).items():
+        for seed in range(asked.seeds):
+            if (not asked.only or name in asked.only) and not known(name, seed):
+                keep(
+                    row(name, task, budget, 100 + seed, asked.out / f"{name}-{seed}")
+                    | {"seed": seed}
+                )
+    rows = table()
+    kept = sum(row["survives"] for row in rows)
+    print(
+        f"{kept} of {len(rows)} claims survive; {sum(r['beats_budget'] for r in rows)} beat a rival"
+    )
+
+
+def cases(data: Path) -> dict[str, tuple[str, str]]:
+    """Name to task and budget."""
+    treebank = data / "universal_dependencies" / "en_ewt"
+    return {
+        "stdlib-5m": ("stdlib", "5m"),
+        "banking77-15m": (f"classify:{data / 'banking77'}?tokenizer=words", "15m"),
+        "tagging-15m": (f"tag:{treebank}", "15m"),
+        "text8-30m": (f"lm:{data / 'text8_10mb'}", "30m"),
+        "stdlib-30m": ("stdlib", "30m"),
+    }
+
+
+def row(name: str, task: str, budget: str, seed: int, out: Path) -> dict[str, Any]:
+    """One search and what became of its claim."""
+    began = time.time()
+    command = [sys.executable, "-m", "formwright.cli.main", "search", "--task", task]
+    command += ["--budget", budget, "--seed", str(seed), "--workers", "2", "--out", str(out)]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+    searched = time.time() - began
+    study = Study.open(out)
+    outcome = json.loads((out / "outcome.json").read_text())
+    trials = study.trials
+    ours = trials[outcome["chosen"]]
+    rivals = [t for t in trials if t.rival and t.done and t.rung == ours.rung]
+    objective = load_task(task).objective
+    sign, metric = objective.sign, objective.name
+    theirs = min(rivals, key=lambda t: sign * t.values[metric])
+    recipe: Any = recipe_of(study)
+    steps = TIMES * int(ours.steps or 0)
+    jobs = [
+        (task, recipe.training, notation_of(study, trial), steps, 7000 + seed, out / f"again-{i}")
+        for i, trial in enumerate((ours, theirs))
+    ]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        again = list(pool.map(trained, jobs))
+    a, b = (found[metric] for found in again)
+    level = LEVEL * abs(b)
+    control = control_of(out)
+    return {
+        "case": name,
+        "headline": outcome["headline"],
+        "notes": outcome["notes"],
+        "facts": outcome["facts"],
+        "claims": "times faster" in outcome["headline"],
+        "metric": metric,
+        "ours": notation_of(study, ours),
+        "theirs": theirs.note,
+        "steps": ours.steps,
+        "final": [ours.values[metric], theirs.values[metric]],
+        "again": [a, b],
+        "survives": sign * a <= sign * b + level,
+        "strictly": sign * a <= sign * b,
+        "beats_budget": sign * ours.values[metric] <= sign * b,
+        "control": control,
+        "seconds": round(searched, 1),
+    }
+
+
+def notation_of(study: Study, trial: Trial) -> str:
+    """The architecture of a trial in words."""
+    return str(study.notation(trial.number))
+
+
+def trained(job: tuple[Any, ...]) -> dict[str, float]:
+    """One model, trained as finals train."""
+    task, training, words, steps, seed, folder = job
+    import torch
+
+    torch.set_num_threads(1)
+    final = Final(task, training)
+    trial = Trial(0, {}, rung=100, steps=steps)
+    about = {"arch": parse(words), "folder": folder, "previous": None, "seed": seed}
+    return dict(final(Heeding(trial=trial, **about)))
+
+
+def control_of(out: Path) -> Any:
+    """The search against its own random control."""
+    command = [sys.executable, "-m", "formwright.cli.main", "show", str(out), "--json"]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(shown.stdout)["control"]
+
+
+def table() -> list[dict[str, Any]]:
+    """What is on record."""
+    found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    return found
+
+
+def known(name: str, seed: int) -> bool:
+    """Whether a search is on record."""
+    return any((row["case"], row["seed"]) == (name, seed) for row in table())
+
+
+def keep(found: dict[str, Any]) -> None:
+    """Add a row, whole or not at all."""
+    print(json.dumps(found), flush=True)
+    partial = RESULTS.with_suffix(".partial")
+    partial.write_text(json.dumps([*table(), found], indent=1) + "\n", encoding="utf-8")
+    os.replace(partial, RESULTS)
+
+
+if __name__ == "__main__":
+    main()

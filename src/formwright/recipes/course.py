@@ -1,0 +1,256 @@
+"""The course of a search that trains: a plan, short trials in stages, finals, a verdict.
+
+Each phase goes on where it was cut short. What is decided on the way is kept beside the record:
+the rivals, what a step costs, one plan for every budget the search was given, who enters which
+finals.
+"""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from formwright.arch import Architecture, notation, parse
+from formwright.estimate.plain import plain_rival
+from formwright.estimate.training import known_task
+from formwright.recipes.finals import (
+    Forecast,
+    best_rivals,
+    entered,
+    extrapolated,
+    finalists,
+    rival_proposal,
+)
+from formwright.recipes.life import Session
+from formwright.recipes.plan import PILOT, Plan, counted, longest, planned, reserve
+from formwright.recipes.rivals import Rival, rivals_for
+from formwright.recipes.verdict import verdict
+from formwright.strategy.belief import told
+from formwright.study.outcome import Outcome
+from formwright.train.pace import step_seconds
+from formwright.trial import FINAL_RUNG, Proposal, Trial
+
+if TYPE_CHECKING:
+    from formwright.recipes.usual import UsualSearch
+
+BEST = "best"  # folder of the model to take
+_LOOKING = 1.15  # what looks at the validation set and measurements add to the finals
+_SHORTER = 0.7  # of the planned length: below it, there are fewer finalists instead
+
+
+@dataclass(frozen=True)
+class Course:
+    """A usual search that trains, phase by phase.
+
+    Args:
+        recipe: What to search, for what and for how long.
+    """
+
+    recipe: "UsualSearch"
+
+    # --- the plan -----------------------------------------------------------------------
+
+    def plan(self, session: Session) -> None:
+        """Decide how the budget is spent, and say so; again where it was raised."""
+        known = session.recall("plans") if session.has("plans") else []
+        if known and (known[-1]["seconds"], known[-1].get("asked")) == self._asked:
+            return
+        self.rivals(session)
+        made = self._planned(session, known)
+        session.keep("plans", [*known, {**made.to_data(), "asked": self._asked[1]}])
+        for line in made.lines:
+            session.say(line)
+
+    @property
+    def _asked(self) -> tuple[float | None, int | None]:
+        return self.recipe.seconds, self.recipe.trials
+
+    def _planned(self, session: Session, known: Sequence[dict[str, Any]]) -> Plan:
+        recipe, rivals = self.recipe, self.rivals(session)
+        by_hand = recipe.stages
+        if recipe.seconds is None:
+            stages = by_hand or recipe.usual_stages
+            return counted(recipe.trials or 1, stages, recipe.workers, rivals=len(rivals))
+        pace = session.kept("pace", lambda: self._pace(rivals[0].arch))
+        made = planned(
+            recipe.seconds, recipe.workers, pace, rivals=len(rivals), spent=session.spent()
+        )
+        if known and not by_hand:  # what was tried stays comparable with what is to come
+            first = known[0]["stages"][0]
+            made = replace(made, stages=_grown(first, made.stages[-1]))
+        return replace(made, stages=by_hand) if by_hand else made
+
+    def _pace(self, arch: Architecture) -> float:
+        task = known_task(self.recipe.task)
+        return step_seconds(arch, task, self.recipe.training)
+
+    def rivals(self, session: Session) -> list[Rival]:
+        """The hand-designed models, each as large as the limits allow."""
+        kept = session.kept("rivals", lambda: self._rivals(session))
+        return [Rival(row["name"], parse(row["arch"])) for row in kept]
+
+    def _rivals(self, session: Session) -> list[dict[str, str]]:
+        recipe = self.recipe
+        found = rivals_for(
+            known_task(recipe.task), recipe.width, own=recipe.baseline, fits=recipe.fits()
+        )
+        return [{"name": rival.name, "arch": notation(rival.arch)} for rival in found]
+
+    # --- short trials -------------------------------------------------------------------
+
+    def search(self, session: Session) -> None:
+        """Try what the strategy proposes, until what is left is for the finals."""
+        recipe, plan = self.recipe, current_plan(session)
+        if session.has(f"finals-{_round(session)}"):
+            return
+        seconds = None
+        if plan.search is not None:
+            seconds = session.study.state.seconds + plan.search - session.spent()
+        rung = len(plan.stages) - 1 if recipe.staged else 0
+        steps = plan.stages[-1] if recipe.staged else recipe.alone(plan.stages)
+        rivals = [rival_proposal(rival, rung, steps) for rival in self.rivals(session)]
+        how: dict[str, Any] = {
+            "options": recipe.ladder(plan.stages, plan.steps, self.rivals(session)),
+            "first": rivals,
+        }
+        estimator = recipe.make_estimator(plan.stages)
+        session.run(estimator, trials=recipe.trials, seconds=seconds, **how)
+        if not any(trial.done and not trial.rival for trial in session.study.trials):
+            session.say("the time for trials was over before one had ended; a few more are tried")
+            session.run(estimator, trials=plan.finalists, **how)
+
+    # --- finals -------------------------------------------------------------------------
+
+    def finals(self, session: Session) -> None:
+        """Train the finalists and the best rivals alike, to the end."""
+        plan, round_ = current_plan(session), _round(session)
+        chosen = session.kept(f"finals-{round_}", lambda: self._chosen(session, plan))
+        proposals = self._entered(session, chosen, round_)
+        if proposals:
+            names = f"{len(proposals)} models, {chosen['steps']:,} steps each"
+            session.say(f"finals: {names}")
+            session.run(self.recipe.make_final_estimator(plan), trials=0, first=proposals)
+
+    def _entered(self, session: Session, chosen: dict[str, Any], round_: int) -> list[Proposal]:
+        """Proposals of those whose finals are not over."""
+        trials = session.study.trials
+        over = {t.parents for t in trials if t.rung == FINAL_RUNG + round_ and t.finished}
+        numbers = [number for number in chosen["trials"] if (number,) not in over]
+        return [entered(trials[number], chosen["steps"], round_) for number in numbers]
+
+    def _chosen(self, session: Session, plan: Plan) -> dict[str, Any]:
+        """Who enters, the dearest first, and for how many steps."""
+        study = session.study
+        forecast = self._forecast(session, plan)
+        rivals = best_rivals([t for t in study.trials if t.rival], plan.rivals, forecast)
+        bar = forecast(rivals[0]) if rivals else None
+        members = finalists(study, plan.finalists, forecast, bar)
+        steps = self._length(session, plan, members, rivals)
+        while steps < _SHORTER * plan.steps and len(members) > 1:
+            members = members[:-1]
+            steps = self._length(session, plan, members, rivals)
+        order = sorted([*members, *rivals], key=lambda trial: -_step(trial, plan))
+        return {"trials": [trial.number for trial in order], "steps": steps}
+
+    def _length(
+        self, session: Session, plan: Plan, members: Sequence[Trial], rivals: Sequence[Trial]
+    ) -> int:
+        """Steps that all of them can be trained for in the time that is left."""
+        if plan.seconds is None:
+            return plan.steps
+        left = plan.seconds - session.spent() - reserve(session.recipe.workers)
+        often = plan.seeds + (PILOT * len(plan.rates) if len(plan.rates) > 1 else 0.0)
+        paces = [_LOOKING * often * _step(trial, plan) for trial in (*members, *rivals)]
+        return max(plan.stages[-1], longest(left, session.recipe.workers, paces or [1.0]))
+
+    def _forecast(self, session: Session, plan: Plan) -> Forecast:
+        study = session.study
+        return extrapolated(study, study.objectives, plan.steps)
+
+    # --- the end ------------------------------------------------------------------------
+
+    def conclude(self, session: Session) -> None:
+        """Say what the finals show, and put the model to take where it is found."""
+        if session.concluded:
+            return
+        outcome = verdict(session, FINAL_RUNG + _round(session))
+        notes = [*outcome.notes, *self._plain(session, outcome), *_believed(session)]
+        outcome = replace(outcome, notes=(*notes, *_share(session)))
+        place_best(session, outcome.chosen)
+        session.conclude(outcome)
+
+    def _plain(self, session: Session, outcome: Outcome) -> list[str]:
+        """What needs no network, where it is as good."""
+        task = known_task(self.recipe.task)
+        found = session.kept("plain", lambda: _plain_data(task))
+        name = task.metric
+        if not found or outcome.chosen is None or name not in found["values"]:
+            return []
+        sign, value = task.objective.sign, found["values"][name]
+        ours = session.study.trials[outcome.chosen].values.get(name)
+        said = f"{found['name']}, without a network, has {name} {value:.4g}"
+        if ours is not None and sign * value <= sign * ours:
+            return [f"{said}: at least as good as the model found here."]
+        return [f"{said}."]
+
+
+def current_plan(session: Session) -> Plan:
+    """The plan of the budget that is spent now."""
+    data = dict(session.recall("plans")[-1])
+    data.pop("asked", None)
+    return Plan.from_data(data)
+
+
+def place_best(session: Session, chosen: int | None) -> None:
+    """Put the model of a trial into the folder ``best``, whole or not at all."""
+    best = session.folder / BEST
+    shutil.rmtree(best, ignore_errors=True)
+    model = None if chosen is None else session.study.trial_folder(chosen) / "run" / "model"
+    if model is None or not model.is_dir():
+        return
+    partial = session.folder / f"{BEST}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(model, partial)
+    partial.rename(best)
+
+
+def _round(session: Session) -> int:
+    return len(session.recall("plans")) - 1
+
+
+def _grown(first: int, last: int) -> tuple[int, ...]:
+    """Stages from a given first one up to about a last one."""
+    stages = [first]
+    while stages[-1] * 3 <= last * 1.5:
+        stages.append(stages[-1] * 3)
+    return tuple(stages)
+
+
+def _step(trial: Trial, plan: Plan) -> float:
+    """Seconds of one training step of a trial, at the share of a processor that it got."""
+    taken = trial.values.get("step_seconds", plan.step_seconds)
+    return taken / min(1.0, max(0.1, trial.values.get("processor_share", 1.0)))
+
+
+def _plain_data(task: Any) -> dict[str, Any]:
+    found = plain_rival(task)
+    return {} if found is None else {"name": found.name, "values": dict(found.values)}
+
+
+def _believed(session: Session) -> list[str]:
+    """How far short trials can be believed, in a sentence."""
+    study = session.study
+    return told(study.trials, study.objectives[0])
+
+
+def _share(session: Session) -> list[str]:
+    """What share of a processor the search got, where it was not all."""
+    shares = [
+        trial.values["processor_share"]
+        for trial in session.study.trials
+        if "processor_share" in trial.values
+    ]
+    if not shares:
+        return []
+    mean = sum(shares) / len(shares)
+    return [f"Training got {mean:.2f} of a processor for each of its processes."]

@@ -1,0 +1,60 @@
+"""What finals show: a claim is made only where it will survive a longer training."""
+
+from typing import Any
+
+from formwright.recipes.verdict import Duel, chosen_duel
+from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Trial
+
+BITS, LATENCY = Objective("bits"), Objective("latency")
+
+
+def final(number: int, bits: float, latency: float, slope: float = 0.0, **values: Any) -> Trial:
+    found = {"bits": bits, "latency": latency, "slope": slope, **values}
+    return Trial(number, {"n": number}, f"a{number}", "done", found, rung=FINAL_RUNG, origin=FINAL)
+
+
+def duel(ours: Trial, theirs: Trial) -> Duel:
+    return Duel(ours, theirs, BITS, LATENCY)
+
+
+RIVAL_ = final(0, 2.0, 10.0, slope=0.2)
+
+
+def test_better_now_and_learning_as_fast_holds() -> None:
+    assert duel(final(1, 1.9, 5.0, slope=0.2), RIVAL_).holds
+
+
+def test_better_now_and_overtaken_soon_does_not_hold() -> None:
+    """A small model that has learnt what it can, against one that goes on."""
+    early = duel(final(1, 1.9, 5.0, slope=0.0), RIVAL_)
+    assert early.lead > early.level
+    assert not early.holds
+
+
+def test_what_other_seeds_may_take_back_does_not_hold() -> None:
+    assert not duel(final(1, 1.999, 5.0, slope=0.2), RIVAL_).holds
+    noisy = final(1, 1.95, 5.0, slope=0.2, seeds=2, bits_low=1.7, bits_high=2.2)
+    assert not duel(noisy, RIVAL_).holds
+
+
+def test_the_cheapest_that_holds_is_announced_and_the_best_under_a_limit() -> None:
+    best, cheap, fast = final(1, 1.5, 8.0, 0.2), final(2, 1.9, 4.0, 0.2), final(3, 2.5, 1.0, 0.2)
+    duels = [duel(trial, RIVAL_) for trial in (best, cheap, fast)]
+    assert chosen_duel(duels, limited=False).ours.number == 2
+    assert chosen_duel(duels, limited=True).ours.number == 1
+
+
+def test_where_nothing_holds_the_best_is_taken() -> None:
+    duels = [duel(final(1, 2.4, 4.0), RIVAL_), duel(final(2, 2.1, 8.0), RIVAL_)]
+    assert chosen_duel(duels, limited=False).ours.number == 2
+
+
+def test_what_costs_as_much_within_the_interval_is_not_called_cheaper() -> None:
+    level = final(1, 1.5, 9.99, 0.2, latency_low=9.8, latency_high=10.2)
+    assert not duel(level, RIVAL_).cheaper
+    assert duel(final(1, 1.5, 9.0, 0.2), RIVAL_).cheaper
+
+
+def test_a_rival_is_named_by_its_note() -> None:
+    rival = Trial(0, {"rival": "x"}, origin=RIVAL, note="Llama shape")
+    assert rival.made_by.endswith("Llama shape")
