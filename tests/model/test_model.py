@@ -50,6 +50,10 @@ def test_initial_weights_follow_the_papers() -> None:
     assert t5.stacks["layers"].layers[1].inner.up.weight.std().item() == pytest.approx(
         128**-0.5, rel=0.05
     )
+    llama = build(parse("(sf)x2 in llama(128) for frame(500, 64, lm)"))
+    feed = llama.stacks["layers"].layers[1].inner
+    for weights in (llama.embedding.tables[0], feed.up.weight, feed.down.weight * 4**0.5):
+        assert weights.std().item() == pytest.approx(128**-0.5, rel=0.05)
     lra = build(parse("(sf)x2 in lra(128) for frame(500, 64, classify(2, pool=cls))"))
     assert lra.embedding.tables[0].std().item() == pytest.approx(1.0, rel=0.05)
     assert torch.equal(lra.head.cls, torch.zeros(128))
