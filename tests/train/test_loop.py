@@ -251,6 +251,17 @@ def test_another_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         train(architecture(), ToyTask(), QUICK.replace(lr=0.1), out=tmp_path)
 
 
+def test_a_run_begun_before_a_number_was_added_goes_on(tmp_path: Path) -> None:
+    train(architecture(), ToyTask(), QUICK, out=tmp_path)
+    run = json.loads((tmp_path / "run.json").read_text())
+    del run["config"]["keep_best"], run["config"]["cooldown"]
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    _, result = train(architecture(), ToyTask(), QUICK, out=tmp_path)
+    assert result.steps == 40
+    with pytest.raises(InputError, match=r"cooldown \(0\.3 before, 0\.5 now\)"):
+        train(architecture(), ToyTask(), QUICK.replace(cooldown=0.5), out=tmp_path)
+
+
 def test_two_runs_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
     with start(tmp_path / "run", 3000, "fp32", 0.01) as process:
         assert process.stdout is not None
