@@ -75,7 +75,7 @@ BAD = [
     ("par", "search.lr=fast", "lr must be a number."),
     ("par", "search.betas=(1, 2, 3)", "betas must be several, such as (1, 2)."),
     ("par", "search.betas=(1, 'x')", "betas must be several, such as (1, 2)."),
-    ("par", "search.optimiser=sgd", "optimiser must be one of adafactor, adamw, lamb."),
+    ("par", "search.optimiser=sgd", "optimiser must be one of adafactor, adamw, lamb, muon."),
     ("par", "hard=1", "hard must be true or false."),
     ("par", "slots=True", "slots must be a whole number."),
     ("par", "slots=3", "slots=3 cannot be used; give an even number from 2 on."),

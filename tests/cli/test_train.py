@@ -80,7 +80,7 @@ def test_a_signal_stops_cleanly_and_the_same_command_goes_on(folder: Path) -> No
         ((*TRAIN[:3], "nothing"), "No task is called 'nothing'"),
         ((*TRAIN, "--set", "lrr=1"), "Did you mean 'lr'"),
         ((*TRAIN, "--set", "lr"), "has no value"),
-        ((*TRAIN, "--set", "optimiser=sgd"), "one of adafactor, adamw, lamb"),
+        ((*TRAIN, "--set", "optimiser=sgd"), "one of adafactor, adamw, lamb, muon"),
         ((*TRAIN, "--set", "precision=fp16"), "one of bf16, fp32"),
         ((*TRAIN, "--time", "5x"), "no length of time"),
         ((*TRAIN, "--steps", "0"), "at least 1"),

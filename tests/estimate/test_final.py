@@ -14,6 +14,7 @@ from formwright.errors import InputError, Stopped
 from formwright.estimate import Diverged, Final
 from formwright.estimate.final import _Trainings
 from formwright.estimate.spread import interval, standard_error
+from formwright.estimate.training import read_log
 from formwright.model import build, load_model
 from formwright.tasks import load_task
 from formwright.train import TrainConfig, rate_for, regularised, train
@@ -52,8 +53,9 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_a_final_is_the_training_that_it_says(small: Architecture, tmp_path: Path) -> None:
     job = Job(small, tmp_path, seed=7)
-    values = Final(TASK, QUICK)(job)
-    task = load_task(TASK)
+    name = TASK.replace("train=60", "train=600")
+    values = Final(name, QUICK)(job)
+    task = load_task(name)
     config = QUICK.replace(
         steps=STEPS,
         lr=rate_for(small, QUICK.lr),
@@ -62,7 +64,6 @@ def test_a_final_is_the_training_that_it_says(small: Architecture, tmp_path: Pat
         evaluate_every=1,
         valid_batches=8,
         keep_best=True,
-        patience=6,  # the rows are seen more than three times
         checkpoint_every=STEPS,
     )
     model, wanted = train(small, task, regularised(config, task, small, STEPS))
@@ -74,6 +75,22 @@ def test_a_final_is_the_training_that_it_says(small: Architecture, tmp_path: Pat
         assert torch.equal(weights(tmp_path)[name], value)
     assert {p.name for p in tmp_path.iterdir()} == {"run", "curve.json", "values.json"}
     assert not list(tmp_path.glob("run/checkpoint-*"))
+
+
+def test_a_training_that_gave_up_lets_its_rate_fall(small: Architecture, tmp_path: Path) -> None:
+    still = QUICK.replace(lr=1e-9)  # nothing gets better
+    final, job, task = Final(TASK, still), Job(small, tmp_path), load_task(TASK)
+    values = final(job)
+    assert values["steps"] == 7 + 3, "a first look, six that are no better, and the fall"
+    planned = final.numbers(job, task, STEPS)
+    assert planned.patience == 6
+    _, wanted = train(small, task, planned.replace(steps=10, patience=0))
+    assert {name: values[name] for name in wanted.scores} == wanted.scores
+    curve = json.loads((tmp_path / "curve.json").read_text())
+    assert curve["seeds"][0]["steps"] == [*range(1, 11)]
+    last = read_log(tmp_path / "run")[-2]
+    assert (last["kind"], last["rate"]) == ("step", 0.0)
+    assert {p.name for p in tmp_path.iterdir()} == {"run", "curve.json", "values.json"}
 
 
 def test_several_seeds_are_averaged_and_the_best_is_kept(
@@ -158,10 +175,10 @@ def test_a_final_that_was_killed_while_it_tidied_up_is_not_trained_again(
 def test_the_slope_is_what_the_metric_gains_per_doubling(
     small: Architecture, tmp_path: Path
 ) -> None:
-    job = Job(small, tmp_path, trial=Trial(0, {}, steps=20))
-    trainings = _Trainings(Final(TASK, QUICK), job, load_task(TASK))
-    assert trainings.slope({"steps": [6, 14, 15], "accuracy": [0.1, 0.2, 0.3]}) is None
-    found = {"steps": [6, 7, 14, 15], "accuracy": [9.0, 0.4, 0.6, 9.0]}  # 7 to 14 is stable
+    trainings = _Trainings(Final(TASK, QUICK), Job(small, tmp_path), load_task(TASK))
+    short = {"planned": 20, "steps": [6, 14, 15], "accuracy": [0.1, 0.2, 0.3]}
+    assert trainings.slope(short) is None
+    found = {"planned": 20, "steps": [6, 7, 14, 15], "accuracy": [9.0, 0.4, 0.6, 9.0]}
     assert trainings.slope(found) == pytest.approx(0.2)
     trainings.sign = -1  # a metric that should be small
     assert trainings.slope(found) == pytest.approx(-0.2)

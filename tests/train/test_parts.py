@@ -11,7 +11,7 @@ from formwright.errors import InputError
 from formwright.model import build
 from formwright.train import TrainConfig, rate_for
 from formwright.train.distill import captured, hidden_loss, logit_loss, relation_loss, relations
-from formwright.train.optim import Lamb
+from formwright.train.optim import Lamb, make_optimiser
 from formwright.train.schedule import rate
 
 
@@ -94,6 +94,31 @@ def test_lamb_is_its_formula() -> None:
         trust = min(weight.norm(), 10) / (r.norm() + 1e-6)
         weight = weight - 0.1 * trust * r
     torch.testing.assert_close(p.detach(), weight, rtol=0, atol=1e-12)
+
+
+def test_muon_moves_the_matrices_of_layers_and_adamw_the_rest() -> None:
+    model = build(parse("csf in llama(16) for frame(30, 16, lm)"), seed=1)
+    copy = build(parse("csf in llama(16) for frame(30, 16, lm)"), seed=1)
+    config = TrainConfig(optimiser="muon", lr=0.01, weight_decay=0.1)
+    muon, adamw = (
+        make_optimiser(model, config),
+        make_optimiser(copy, config.replace(optimiser="adamw")),
+    )
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    generator = torch.Generator().manual_seed(0)
+    for p, q in zip(model.parameters(), copy.parameters(), strict=True):
+        p.grad = torch.randn(p.shape, generator=generator)
+        q.grad = p.grad.clone()
+    muon.step()
+    adamw.step()
+    found, wanted = dict(model.named_parameters()), dict(copy.named_parameters())
+    apart = {name for name in found if not torch.equal(found[name], wanted[name])}
+    linear = {f"{n}.weight" for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+    assert apart == linear, "all but tables, kernels, norms and biases"
+    for name in apart:  # all directions at once, and as long as a step of AdamW's usually is
+        step = before[name] * (1 - 0.01 * 0.1) - found[name].detach()
+        sizes = torch.linalg.svdvals(step / (0.01 * 0.2 * max(step.shape) ** 0.5))
+        assert ((sizes > 0.3) & (sizes < 1.3)).all(), (name, sizes)
 
 
 def test_lamb_leaves_zero_weights_free_to_move() -> None:

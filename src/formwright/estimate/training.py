@@ -70,7 +70,7 @@ class Training(Estimator):
         task: Task = known_task(self.task)
         folder = work.folder / "run"
         if work.previous is not None and not folder.exists():
-            _inherit(work.previous / "run", folder)
+            inherit(work.previous / "run", folder)
         values = _read(folder / "values.json")
         if values is None:
             values = self._values(work, task, folder)
@@ -105,7 +105,7 @@ class Training(Estimator):
         if self.cooldown:
             branch, taken = folder.with_name("branch"), result.steps
             if not branch.exists():
-                _inherit(folder, branch)
+                inherit(folder, branch)
             config = cooled(config, taken, math.ceil(self.cooldown * taken))
             _, result = self._train(model, task, config, branch, stop)
             more["cooldown_steps"] = float(result.steps - taken)
@@ -188,7 +188,7 @@ def _read(path: Path) -> dict[str, float] | None:
     return found
 
 
-def _inherit(before: Path, folder: Path) -> None:
+def inherit(before: Path, folder: Path) -> None:
     """Take over the last checkpoint of an earlier stage, all of it or nothing."""
     checkpoints = sorted(before.glob("checkpoint-*"))
     if not checkpoints:

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from formwright.errors import InputError
 
-OptimiserKind = Literal["adamw", "adafactor", "lamb"]
+OptimiserKind = Literal["adamw", "adafactor", "lamb", "muon"]
 ScheduleKind = Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"]
 Precision = Literal["fp32", "bf16"]
 

@@ -1,10 +1,14 @@
-"""Optimisers: AdamW and Adafactor from torch, LAMB as Transformer-XL was trained with.
+"""Optimisers: AdamW, Adafactor and Muon from torch, LAMB as Transformer-XL was trained with.
 
 LAMB: You et al. 2019, https://arxiv.org/abs/1904.00962. Differs from the paper: no bias
 correction, and the norm of the weights is capped at 10, as in the runs of PAR Transformer.
+
+Muon: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/, for the matrices of layers and
+with steps as large as AdamW's (Liu et al. 2025, https://arxiv.org/abs/2502.16982), so that the same
+rates suit both; AdamW for all else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -17,16 +21,58 @@ from formwright.train.config import TrainConfig
 def make_optimiser(model: nn.Module, config: TrainConfig) -> Optimizer:
     """The optimiser of a run. Vectors (biases, norms) are not decayed, matrices are."""
     parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
+    if config.optimiser == "muon":
+        mine = {id(p) for p in _matrices(model)}
+        matrices = [p for p in parameters if id(p) in mine]
+        return Muon(matrices, _groups([p for p in parameters if id(p) not in mine], config), config)
+    groups = _groups(parameters, config)
     if config.optimiser == "adafactor":
         return torch.optim.Adafactor(groups, lr=config.lr)
     if config.optimiser == "lamb":
         return Lamb(groups, lr=config.lr, betas=config.betas)
     return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, foreach=True)
+
+
+def _groups(parameters: list[nn.Parameter], config: TrainConfig) -> list[dict[str, Any]]:
+    """Parameters that are decayed, and those that are not."""
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def _matrices(model: nn.Module) -> Iterator[Tensor]:
+    """The maps inside layers; not tables of words or positions, heads, or kernels."""
+    for name, module in model.named_modules():
+        if name.startswith("stacks.") and isinstance(module, nn.Linear):
+            yield module.weight
+
+
+class Muon(Optimizer):
+    """Torch's Muon for some matrices and AdamW for the rest, as one optimiser with one state."""
+
+    def __init__(
+        self, matrices: list[nn.Parameter], rest: list[dict[str, Any]], config: TrainConfig
+    ) -> None:
+        numbers: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
+        self.parts: list[Optimizer] = []
+        if matrices:
+            self.parts.append(torch.optim.Muon(matrices, **numbers, adjust_lr_fn="match_rms_adamw"))
+        if rest:
+            adamw = torch.optim.AdamW(rest, lr=config.lr, betas=config.betas, foreach=True)
+            self.parts.append(adamw)
+        super().__init__([group for part in self.parts for group in part.param_groups], {})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One update."""
+        first = 0
+        for part in self.parts:  # groups and state are new objects after loading
+            part.state = self.state
+            part.param_groups = self.param_groups[first : first + len(part.param_groups)]
+            first += len(part.param_groups)
+            part.step()
 
 
 class Lamb(Optimizer):

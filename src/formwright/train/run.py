@@ -84,7 +84,12 @@ class RunFolder:
             return
         if not path.exists():
             _write(path, json.dumps(asked, indent=1))
-        changed = [*_changes(path.stem, _read(path), json.loads(json.dumps(asked)))]
+        before = _read(path)
+        if "config" in before:  # numbers that were added since had their defaults before
+            before["config"] = {**TrainConfig().to_data(), **before["config"]}
+        changed = [
+            *_changes(path.stem, json.loads(json.dumps(before)), json.loads(json.dumps(asked)))
+        ]
         if changed:
             self.close()
             raise InputError(
