@@ -10,6 +10,8 @@ from formwright.errors import FormwrightError
 from formwright.estimate.base import Check
 from formwright.estimate.cost import meter_for
 
+_UNITS = {"latency": " ms", "memory": " bytes"}
+
 
 class OverLimit(FormwrightError):
     """A trial that breaks a limit, and is not trained.
@@ -19,9 +21,9 @@ class OverLimit(FormwrightError):
         values: What was measured, for whoever learns from it.
     """
 
-    def __init__(self, message: str, values: Mapping[str, float]) -> None:
+    def __init__(self, message: str, values: Mapping[str, float] | None = None) -> None:
         super().__init__(message)
-        self.values = dict(values)
+        self.values = dict(values or {})
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,10 @@ class Within(Check):
                 continue
             high = found.get(f"{name}_high", value)
             if high > most:
+                unit = _UNITS.get(name, "")
                 up_to = f" (up to {high:.4g})" if high > value else ""
-                raise OverLimit(f"{name} {value:.4g}{up_to} is over the limit of {most:g}", found)
+                said = f"{name} {value:.4g}{unit}{up_to} is over the limit of {most:g}{unit}"
+                raise OverLimit(said, found)
 
 
 def keeps(limits: Mapping[str, float], target: Target | None) -> Callable[[Architecture], bool]:

@@ -8,7 +8,7 @@ the limit allows, since nobody who has 5 ms would take a model that needs 2.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from formwright.arch import Architecture, Decoder, Encoder, Style, parse, style
+from formwright.arch import Architecture, Decoder, Encoder, Seq2Seq, Style, parse, style
 from formwright.errors import InputError
 from formwright.tasks import Task
 
@@ -68,11 +68,11 @@ def rivals_for(task: Task, width: int, *, own: str = "", fits: Fits | None = Non
         task: What is learnt.
         width: Of each, where nothing limits it.
         own: A model of the user's own: layers in the task's style, or a whole notation. It comes
-            first, as it is, whether it keeps the limits or not.
+            first and is never scaled; one that breaks a limit is kept, and its name says so.
         fits: Whether a model keeps the user's limits; each shape is then the largest that does,
             and is left out where none does.
     """
-    found = [_own(task, own, width)] if own else []
+    found = [_own(task, own, width, fits)] if own else []
     for shape in _shapes(task):
         rival = (
             _made(task, shape, width, 1.0, 1.0)
@@ -95,12 +95,22 @@ def _shapes(task: Task) -> tuple[_Shape, ...]:
     return _ENCODERS if isinstance(backbone, Encoder) else _TRANSLATORS
 
 
-def _own(task: Task, text: str, width: int) -> Rival:
-    return Rival(text, parse(text, defaults=task.style(width)).fitted(task.frame).check())
+def _own(task: Task, text: str, width: int, fits: Fits | None) -> Rival:
+    arch, asked = task.architecture(text, width), task.style(width).backbone
+    if isinstance(asked, Decoder) and not isinstance(arch.backbone, Decoder):
+        raise InputError(
+            f"{text} cannot be a rival on {task.name}: it does not read from left to right, and "
+            "would see what it has to guess. Give a decoder, such as (sf)x4 in llama(128)."
+        )
+    if isinstance(asked, Seq2Seq) != isinstance(arch.backbone, Seq2Seq):
+        needed = "two stacks, encoder | decoder" if isinstance(asked, Seq2Seq) else "one stack"
+        raise InputError(f"{text} cannot be a rival on {task.name}, which needs {needed}.")
+    kept = fits is None or fits(arch)
+    return Rival(text if kept else f"{text} (over the limit)", arch)
 
 
 def _largest(task: Task, shape: _Shape, width: int, fits: Fits) -> Rival | None:
-    """By halving a list of sizes: what a size costs grows along it."""
+    """By halving a list of sizes: what one costs falls along it."""
     low, high, best = 0, len(_SIZES), None
     while low < high:
         middle = (low + high) // 2
@@ -116,7 +126,7 @@ def _made(task: Task, shape: _Shape, width: int, wider: float, deeper: float) ->
     channels = max(32, round(width * wider / 32) * 32)
     layers = shape.layers(max(1, round(shape.depth * deeper)))
     family = _for_task(style(shape.style, channels), task.style(channels))
-    name = f"{shape.name} {layers}" + (f" {channels}" if wider != 1 else "")
+    name = f"{shape.name} {layers}" + (f", {channels} wide" if channels != width else "")
     return Rival(name, parse(layers, defaults=family).fitted(task.frame).check())
 
 

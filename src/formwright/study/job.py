@@ -1,7 +1,9 @@
 """What an evaluator is given, what comes back, and who carries jobs to evaluators.
 
 An evaluator is any callable that takes a ``Job`` and returns a mapping of names to numbers, with
-at least every objective of the study among them. Two things are optional:
+at least every objective of the study among them. An exception is the reason of a failed trial; what
+was measured before it is kept where the exception has it, by name, in ``values``. Two things are
+optional:
 
     evaluate.evaluate_many(jobs)  a list of mappings (or exceptions), one for each job, for
                                   evaluators that are faster on many; ``evaluate.batch`` says how
@@ -93,7 +95,7 @@ class Answer:
 
     Args:
         number: Of the trial.
-        values: What was measured; empty when it failed.
+        values: What was measured; of a failed trial what is known nevertheless.
         reason: Why it failed, in one sentence; empty when it did not.
         seconds: What trying it cost.
         recorded: Whether the worker has already written it to the study.
