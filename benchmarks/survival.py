@@ -24,9 +24,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from formwright.estimate.final import Final
-
 from formwright.arch import parse
+from formwright.estimate.final import Final
 from formwright.recipes.life import Heeding, recipe_of
 from formwright.study import Study
 from formwright.tasks import load_task

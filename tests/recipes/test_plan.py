@@ -1,5 +1,7 @@
 """How a budget is spent: laws of the plan."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ def test_five_minutes_an_hour_and_a_night_have_different_ladders() -> None:
 @given(st.integers(80, 10**6))
 def test_each_stage_is_three_times_the_one_before(steps: int) -> None:
     stages = stages_for(steps)
-    assert all(b == 3 * a for a, b in zip(stages, stages[1:], strict=False))
+    assert all(b == 3 * a for a, b in itertools.pairwise(stages))
     assert stages[-1] <= max(40, steps // 6)
 
 

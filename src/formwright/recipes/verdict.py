@@ -1,4 +1,4 @@
-"""What finals show, in words: which finalist keeps up with the best rival, costs less, and stays so.
+"""What finals show, in words: who keeps up with the best rival, costs less, and stays so.
 
 A claim must survive the training that its user will do. So a finalist is announced as the faster
 one only if it is at least as good as the best rival now, and would still be after four times as
