@@ -214,7 +214,21 @@ def finish(study: "Study", json: bool, code: int, more: str = "") -> None:
             print(f"Stopped. Nothing is lost; go on with: formwright resume {study.folder}{more}")
         raise typer.Exit(code)
     if not json:
+        _print_samples(study)
         _print_next(study)
+
+
+def _print_samples(study: "Study") -> None:
+    """What the model that was found says."""
+    from json import loads
+
+    from formwright.cli.output import wrapped
+
+    place = study.folder / "phases" / "samples.json"
+    rows = loads(place.read_bytes()) if place.exists() else []
+    for row in rows:
+        given, said = (" ".join(row[name].split()) for name in ("given", "said"))
+        print(wrapped(f"given {given[-120:]!r}, it says {said[:240]!r}"))
 
 
 def _print_next(study: "Study") -> None:

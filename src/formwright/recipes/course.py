@@ -5,7 +5,6 @@ the rivals, what a step costs, one plan for every budget the search was given, w
 finals.
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,11 +20,12 @@ from formwright.recipes.finals import (
     finalists,
     rival_proposal,
 )
-from formwright.recipes.life import Session
+from formwright.recipes.life import BEST, Session
 from formwright.recipes.plan import PILOT, Plan, counted, longest, planned, reserve
 from formwright.recipes.rivals import Rival, rivals_for
+from formwright.recipes.samples import samples
 from formwright.recipes.verdict import verdict
-from formwright.strategy.belief import told
+from formwright.strategy.belief import belief
 from formwright.study.outcome import Outcome
 from formwright.train.pace import step_seconds
 from formwright.trial import FINAL_RUNG, Proposal, Trial
@@ -33,7 +33,7 @@ from formwright.trial import FINAL_RUNG, Proposal, Trial
 if TYPE_CHECKING:
     from formwright.recipes.usual import UsualSearch
 
-BEST = "best"  # folder of the model to take
+_PAIRS = 3  # models trained at two lengths, below which nothing is said of their order
 _LOOKING = 1.15  # what looks at the validation set and measurements add to the finals
 _SHORTER = 0.7  # of the planned length: below it, there are fewer finalists instead
 
@@ -170,14 +170,16 @@ class Course:
     # --- the end ------------------------------------------------------------------------
 
     def conclude(self, session: Session) -> None:
-        """Say what the finals show, and put the model to take where it is found."""
+        """Say what the finals show."""
         if session.concluded:
             return
         outcome = verdict(session, FINAL_RUNG + _round(session))
         notes = [*outcome.notes, *self._plain(session, outcome), *_believed(session)]
         outcome = replace(outcome, notes=(*notes, *_share(session)))
-        place_best(session, outcome.chosen)
         session.conclude(outcome)
+        best = session.folder / BEST
+        if best.is_dir():
+            session.keep("samples", samples(best, known_task(self.recipe.task)))
 
     def _plain(self, session: Session, outcome: Outcome) -> list[str]:
         """What needs no network, where it is as good."""
@@ -199,19 +201,6 @@ def current_plan(session: Session) -> Plan:
     data = dict(session.recall("plans")[-1])
     data.pop("asked", None)
     return Plan.from_data(data)
-
-
-def place_best(session: Session, chosen: int | None) -> None:
-    """Put the model of a trial into the folder ``best``, whole or not at all."""
-    best = session.folder / BEST
-    shutil.rmtree(best, ignore_errors=True)
-    model = None if chosen is None else session.study.trial_folder(chosen) / "run" / "model"
-    if model is None or not model.is_dir():
-        return
-    partial = session.folder / f"{BEST}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(model, partial)
-    partial.rename(best)
 
 
 def _round(session: Session) -> int:
@@ -240,7 +229,16 @@ def _plain_data(task: Any) -> dict[str, Any]:
 def _believed(session: Session) -> list[str]:
     """How far short trials can be believed, in a sentence."""
     study = session.study
-    return told(study.trials, study.objectives[0])
+    found = [row for row in belief(study.trials, study.objectives[0]) if row.pairs >= _PAIRS]
+    if not found:
+        return ["Too few models were trained twice to say how far short trials can be believed."]
+    row = max(found, key=lambda row: (row.other, -row.rung))
+    steps = {t.rung: t.steps for t in study.trials if t.steps}
+    return [
+        f"Short trials are to be believed to {row.correlation:.2f} (95 %: {row.low:.2f} to "
+        f"{row.high:.2f}): how alike {steps[row.rung]:,} and {steps[row.other]:,} steps rank the "
+        f"same {row.pairs} models, where 1 is the same order."
+    ]
 
 
 def _share(session: Session) -> list[str]:

@@ -36,6 +36,7 @@ Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
 _CLOCK = "clock"  # seconds of work, as kept
+BEST = "best"  # folder of the model to take
 SUPERNET = "supernet"  # its folder inside the study's
 _CALIBRATED = {"name", "fingerprint", "reference", "reference_ms"}
 
@@ -136,9 +137,20 @@ class Session:
         return found
 
     def conclude(self, outcome: Outcome) -> None:
-        """Write down what was found; the last thing that a recipe does."""
+        """Write down what was found, beside the model to take; the last thing a recipe does."""
         ended = self.study.state.done + self.study.state.failed
+        self._place_best(outcome.chosen)
         write_outcome(self.folder, replace(outcome, trials=ended))
+
+    def _place_best(self, chosen: int | None) -> None:
+        """Put the model of a trial into the folder ``best``, whole or not at all."""
+        best, partial = self.folder / BEST, self.folder / f"{BEST}.partial"
+        for old in (best, partial):
+            shutil.rmtree(old, ignore_errors=True)
+        model = None if chosen is None else self.study.trial_folder(chosen) / "run" / "model"
+        if model is not None and model.is_dir():
+            shutil.copytree(model, partial)
+            partial.rename(best)
 
     @property
     def concluded(self) -> bool:
