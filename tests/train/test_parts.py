@@ -77,6 +77,10 @@ def test_a_rate_is_the_base_at_width_128_and_8_sub_layers_and_falls_with_size() 
         ("sf in llama(128)", "(sf)x2 in llama(128)"),
     ):
         assert found(smaller) > found(larger)
+    assert found("(sf)x4 in llama(256)") == pytest.approx(1e-3)
+    assert found("(sf)x16 in llama(128)") == pytest.approx(1e-3)
+    assert found("sf in llama(8)") == pytest.approx(8e-3), "no further than four times"
+    assert found("(sf)x40 in llama(2048)") == pytest.approx(0.5e-3)
 
 
 def test_lamb_is_its_formula() -> None:
