@@ -263,7 +263,7 @@ def test_memory_makes_segments_equal_to_one_long_text(data: Path) -> None:
 def test_bits_per_byte_count_bytes_whatever_the_symbols(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("é" * 4000)  # two bytes each
     task: Any = load_task(f"lm:{tmp_path}/t.txt?tokenizer=chars")
-    told = task._summary(math.log(2), "valid")
+    told = task.values(math.log(2), "valid")
     assert told["bits_per_character"] == pytest.approx(1)
     assert told["bits_per_byte"] == pytest.approx(0.5)
     assert told["perplexity"] == pytest.approx(2)

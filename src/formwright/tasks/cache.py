@@ -44,7 +44,7 @@ class Stored:
 
     def add_texts(self, name: str, texts: Iterable[str]) -> None:
         """Keep texts under one name."""
-        rows = (np.frombuffer(text.encode(), np.uint8) for text in texts)
+        rows = (np.frombuffer(text.encode(errors="replace"), np.uint8) for text in texts)
         self.add(name, rows, np.dtype(np.uint8))
 
     def ragged(self, name: str) -> "Ragged":

@@ -115,6 +115,7 @@ def settings(options: ClassifyOptions) -> dict[str, Any]:
         columns=[options.text_column, options.text2_column, options.label_column],
         regression=options.regression,
         empty=options.empty,
+        texts="kept",
     )
 
 

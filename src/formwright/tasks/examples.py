@@ -46,7 +46,7 @@ class Split:
         columns: What the model reads, by its name in ``Model.forward``.
         targets: One value per example, or a row of them.
         firsts: Where two texts stand in one row: the tokens that belong to the first.
-        texts: What measuring needs besides, such as references.
+        texts: What the user wrote, or what measuring needs besides, such as references.
     """
 
     columns: dict[str, Ragged]
@@ -198,6 +198,13 @@ class ExampleTask(Task):
     def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
         """Metrics from what was read off each batch."""
 
+    def judge(self, answers: Any, split: str = "valid") -> dict[str, float]:
+        """The metrics of answers that no model gave, one for each row in the split's order."""
+        data = self.split(split)
+        rows = np.arange(len(data))
+        targets, count = self._targets(data, rows)
+        return self._measure([(answers, Batch({}, targets, count, 0, 0.0, rows=rows))], data)
+
     def _score(
         self, model: Model, split: str, batches: Iterable[Batch], memory: int | None
     ) -> dict[str, float]:
@@ -303,6 +310,16 @@ class Classification(ExampleTask):
             "matthews": metrics.matthews(found, wanted, classes),
         }
         return result | ({"f1": metrics.binary_f1(found, wanted)} if classes == 2 else {})
+
+    def texts(self, split: str) -> list[str] | list[tuple[str, str]] | None:
+        """What the user wrote, uncut, row by row; None where symbols were generated."""
+        kept = self.split(split).texts
+        if "0" not in kept:
+            return None
+        rows = range(len(kept["0"]))
+        if "1" not in kept:
+            return [kept["0"].text(row) for row in rows]
+        return [(kept["0"].text(row), kept["1"].text(row)) for row in rows]
 
     def _label_summary(self) -> Any:
         values = np.asarray(self.split(self._shown).targets)

@@ -122,9 +122,10 @@ class StreamTask(Task):
                 past = Past(memory)
             total += float(self.loss(model, batch.to(device), past)) * batch.count
             count += batch.count
-        return self._summary(total / max(1, count), split)
+        return self.values(total / max(1, count), split)
 
-    def _summary(self, nats: float, split: str) -> dict[str, float]:
+    def values(self, nats: float, split: str) -> dict[str, float]:
+        """The mean loss of a symbol of a split, in every unit that it can be said in."""
         found = {"loss": nats, "perplexity": metrics.perplexity(nats)}
         if not self.tokenizer.spec.startswith("words"):  # unknown words hide what they hold
             symbols = len(self.streams[split])

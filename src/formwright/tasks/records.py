@@ -53,6 +53,8 @@ def prepare(
         add = _add_pairs if pair else _add_joined
         truncated[split] = add(stored, split, encoded[split], (tokenizer, longest))
         stored.arrays[f"{split}/targets"] = targets_of(part, labels)
+        for place in range(len(rows[0].texts)):
+            stored.add_texts(f"{split}/text-{place}", (record.texts[place] for record in part))
     examples = [_example(record) for record in rows[:3]]
     notes = [*notes, *(["labels are numbers: regression"] if regression else [])]
     stored.meta = summary(tokenizer, longest, truncated, examples, notes, labels=labels)

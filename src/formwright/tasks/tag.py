@@ -4,6 +4,7 @@ Words that training shows rarely are read by their looks (capitals, digits, last
 a model from scratch can guess at new ones. With subword tokenisers the first piece carries the tag.
 """
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,7 @@ def tag(path: str, name: str, options: TagOptions) -> Task:
 def settings(options: TagOptions) -> dict[str, Any]:
     """What of the options decides the prepared data."""
     columns = [options.word_column, options.column]
-    return options.settings(length=options.length, columns=columns)
+    return options.settings(length=options.length, columns=columns, texts="kept")
 
 
 def from_stored(name: str, stored: Stored, words: str) -> Task:
@@ -87,6 +88,11 @@ class Tagging(ExampleTask):
             "accuracy": metrics.accuracy(found, wanted),
             "macro_f1": metrics.macro_f1(found, wanted, len(self.labels)),
         }
+
+    def texts(self, split: str) -> list[list[str]] | None:
+        """The words of each row, uncut; None where symbols were generated."""
+        kept = self.split(split).texts.get("words")
+        return None if kept is None else [json.loads(kept.text(row)) for row in range(len(kept))]
 
     def _label_summary(self) -> Any:
         targets = self.split(self._shown).targets
@@ -199,6 +205,8 @@ def prepare(sentences: Sentences, options: TagOptions) -> Stored:
         cut = [(tokens[:longest], tags[:longest]) for tokens, tags in rows]
         stored.add(f"{split}/tokens", (t for t, _ in cut), small_dtype(tokenizer.vocab))
         stored.add(f"{split}/targets", (t for _, t in cut), small_dtype(len(labels) + 1))
+        # a word may hold spaces
+        stored.add_texts(f"{split}/text-words", (json.dumps(s.words) for s in sentences[split]))
         truncated[split] = sum(len(tokens) > longest for tokens, _ in rows)
     examples = [{"text": " ".join(s.words), "tags": " ".join(s.tags)} for s in train[:3]]
     notes = ["only the part of a sentence that is read is scored"] * any(truncated.values())
