@@ -62,7 +62,7 @@ def test_a_final_is_the_training_that_it_says(small: Architecture, tmp_path: Pat
         schedule="wsd",
         seed=7,
         evaluate_every=1,
-        valid_batches=8,
+        valid_batches=2,
         keep_best=True,
         checkpoint_every=STEPS,
     )

@@ -99,8 +99,8 @@ class Final(Estimator):
             warmup=min(self.config.warmup, steps // 5),
             seed=work.seed,
             evaluate_every=every,
-            # the looks together cost about a tenth of the training
-            valid_batches=self.config.valid_batches or min(64, max(8, steps // 60)),
+            # a batch costs a third of a step, so all looks together a tenth of the training
+            valid_batches=self.config.valid_batches or min(64, max(2, steps * 3 // 200)),
             keep_best=True,
             patience=_PATIENCE if epochs(self.config, task, steps) > _OFTEN else 0,
             checkpoint_every=min(self.config.checkpoint_every, steps),

@@ -18,7 +18,7 @@ _NORMAL = 1.96
 # the true factor, 12.7, would call everything a tie; they get that of three.
 _STUDENT = (4.303, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _CORRELATIONS = ("matthews", "spearman", "pearson")
-_BATCHES = 32  # that the spread of a loss is taken from
+_BATCHES = 16  # that the spread of a loss is taken from
 
 
 def interval(values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
