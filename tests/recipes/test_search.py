@@ -14,14 +14,16 @@ import pytest
 from tests.cli_helpers import InProcess
 
 import formwright as fw
+from formwright.arch import arch_id
 from formwright.errors import InputError, SpecError
+from formwright.model import load_model
 from formwright.recipes.headline import champion
 from formwright.recipes.life import begin, conduct, recipe_of
 from formwright.recipes.usual import UsualSearch
 from formwright.statistics import spearman
 from formwright.study import Rules, Study
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
-from formwright.trial import Objective, Trial
+from formwright.trial import FINAL_RUNG, Objective, Trial
 
 TASK = "listops-tiny?train=200&valid=50"
 FREE = UsualSearch(
@@ -72,24 +74,44 @@ def test_the_result_is_told_in_words_against_the_baseline(tmp_path: Path) -> Non
     assert outcome.headline
 
 
-def test_trained_trials_go_on_in_stages_and_keep_their_cost(tmp_path: Path) -> None:
+def test_trained_trials_go_on_in_stages_and_the_best_enter_finals(tmp_path: Path) -> None:
     study = begin(TRAINED, tmp_path)
     conduct(TRAINED, study)
-    trials = Study.open(tmp_path).trials
-    promoted = [trial for trial in trials if trial.rung == 1]
+    trials = study.trials
+    rivals = [trial for trial in trials if trial.rival and not trial.final]
+    assert [trial.steps for trial in rivals] == [6] * len(rivals)
+    assert len(rivals) >= 2
+    promoted = [trial for trial in trials if trial.rung == 1 and not trial.rival]
     assert promoted, [trial.reason for trial in trials]
     for trial in promoted:
         assert trial.continues is not None
         assert trial.values["steps"] == 6
         assert trials[trial.continues].values["steps"] == 2
         assert trial.values["flops"] == trials[trial.continues].values["flops"]
-    assert {trial.rung for trial in study.front} == {0}, "too few on the next to speak for all"
-    conduct(replace(TRAINED, trials=16), study)
-    assert {trial.rung for trial in study.front} == {1}
-    baseline = read_outcome(tmp_path).baseline
-    assert baseline is not None
-    assert [row["steps"] for row in baseline.rungs.values()] == [2, 6]
-    assert baseline.values == baseline.at(1).values
+    finals = [trial for trial in trials if trial.final]
+    assert sum(trial.rival for trial in finals) == 1
+    assert {trial.steps for trial in finals} == {18}
+    assert {trial.number for trial in study.front} <= {trial.number for trial in finals}
+
+
+def test_what_is_announced_comes_from_the_finals_alone(tmp_path: Path) -> None:
+    """Headline, baseline, chosen trial and model; a larger budget has finals of its own."""
+    for trials, round_ in ((5, 0), (8, 1)):
+        made = replace(TRAINED, trials=trials)
+        study = begin(made, tmp_path) if round_ == 0 else Study.open(tmp_path)
+        conduct(made, study)
+        outcome = read_outcome(tmp_path)
+        assert outcome.chosen is not None
+        chosen = study.trials[outcome.chosen]
+        assert (chosen.rung, chosen.rival) == (FINAL_RUNG + round_, False)
+        assert outcome.baseline is not None
+        assert outcome.baseline.rungs.keys() == {str(FINAL_RUNG + round_)}
+        assert outcome.baseline.name in outcome.headline
+        best = load_model(tmp_path / "best")
+        assert arch_id(best.arch) == chosen.arch
+    before = study.trials
+    conduct(made, study)
+    assert study.trials == before, "the same budget again does nothing"
 
 
 def test_limits_on_parameters_are_kept_by_every_trial(tmp_path: Path) -> None:

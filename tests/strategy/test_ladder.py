@@ -1,29 +1,107 @@
-"""Prices rise to the edge of what is accepted, and close in on it."""
+"""The ladder: what is going to be best goes on, and not what leads now."""
+
+from typing import Any
 
 import pytest
 
-from formwright.strategy.gradient.ladder import highest_accepted
+from formwright.errors import InputError
+from formwright.space import OneOf, TreeSpace
+from formwright.strategy.blackbox import make_strategy
+from formwright.strategy.forecast import CAPACITY, forecast
+from formwright.trial import SEED, Objective, Proposal, Trial
+
+LOSS = Objective("loss")
+FAST, SLOW = 1, 2
+SPACE = TreeSpace(
+    (OneOf("kind", (FAST, SLOW)), OneOf("a", tuple(range(12))), OneOf("b", tuple(range(12)))),
+    name="toy",
+)
+
+
+def value(kind: int, steps: int) -> tuple[float, float]:
+    """Loss and its fall per doubling: the fast ones lead at first."""
+    power, start = (0.05, 2.6) if kind == FAST else (0.3, 7.5)
+    loss = start * steps**-power
+    return loss, loss * (2**power - 1)
+
+
+def tried(number: int, proposal: Proposal, steps: int) -> Trial:
+    loss, slope = value(int(proposal.decisions["kind"]), steps)
+    loss += 0.001 * int(proposal.decisions["a"])
+    found = {"loss": loss, "slope": slope, "size": 1.0 + int(proposal.decisions["b"])}
+    return Trial.of(number, proposal, state="done", values=found)
+
+
+def searched(name: str, trials: int, **options: Any) -> list[Trial]:
+    made = make_strategy(name, SPACE, [LOSS], seed=1, **options)
+    history: list[Trial] = []
+    for number in range(trials):
+        proposal = made.ask(number)
+        assert proposal is not None
+        trial = tried(number, proposal, proposal.steps or 60)
+        history.append(trial)
+        made.tell(trial)
+    return history
+
+
+def test_a_slow_starter_that_is_going_to_win_goes_on() -> None:
+    """Where promotion looks at values alone, it never does."""
+    ladder = searched("ladder", 30, stages=(60, 180), target=2000, capacity=0.0)
+    staged = searched("staged", 30, rungs=2, steps=60, eta=3)
+    assert value(FAST, 60) < value(SLOW, 60)
+    assert value(SLOW, 2000) < value(FAST, 2000)
+    promoted = [t for t in ladder if t.rung == 1]
+    assert promoted
+    assert all(t.decisions["kind"] == SLOW for t in promoted[-3:])
+    assert all(t.decisions["kind"] == FAST for t in staged if t.rung == 1)
+
+
+def test_seeds_come_first_and_each_once() -> None:
+    seeds = [{"kind": SLOW, "a": 1, "b": 2}, {"kind": FAST, "a": 3, "b": 4}]
+    history = searched("ladder", 6, stages=(60, 180), seeds=seeds)
+    assert [dict(t.decisions) for t in history[:2]] == seeds
+    assert [t.origin for t in history].count(SEED) == 2
+
+
+def test_where_stages_disagree_more_go_on() -> None:
+    """The second stage turns the order of the first round."""
+
+    def share(sign: float) -> float:
+        made = make_strategy("ladder", SPACE, [LOSS], seed=2, stages=(60, 180), capacity=0.0)
+        promoted = 0
+        for number in range(80):
+            proposal = made.ask(number)
+            assert proposal is not None
+            a, b = int(proposal.decisions["a"]), int(proposal.decisions["b"])
+            loss = 1 + a + b / 100 if proposal.rung == 0 else 1 + sign * (a + b / 100) + 20
+            values = {"loss": loss}
+            made.tell(Trial.of(number, proposal, state="done", values=values))
+            promoted += proposal.rung
+        return promoted / 80
+
+    assert share(-1.0) > share(1.0)
 
 
 @pytest.mark.parametrize(
-    ("bearable", "tried"),
-    [
-        (0.5, [0.2, 0.8, 0.4, 0.566, 0.476]),
-        (0.1, [0.2, 0.0667, 0.115, 0.0876]),
-        (9.0, [0.2, 0.8, 3.2]),
-        (0.0, [0.2, 0.0667, 0.0222]),
-    ],
+    "options", [{"stages": ()}, {"stages": (60, 60)}, {"eta": 0.5}, {"inner": "ladder"}]
 )
-def test_prices_rise_until_too_much_is_lost_and_then_close_in(
-    bearable: float, tried: list[float]
-) -> None:
-    seen: list[float] = []
+def test_what_makes_no_ladder_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="make no ladder"):
+        make_strategy("ladder", SPACE, [LOSS], **options)
 
-    def accepted(price: float) -> bool:
-        seen.append(price)
-        return price <= bearable
 
-    refine = len(tried) - sum(price in (0.2, 0.8, 3.2) for price in tried)
-    best = highest_accepted((0.2, 0.8, 3.2), refine, accepted)
-    assert seen == tried
-    assert best == max((p for p in tried if p <= bearable), default=None)
+def test_a_forecast_moves_towards_what_still_learns_and_what_is_larger() -> None:
+    def trial(**values: float) -> Trial:
+        return Trial(0, {}, state="done", steps=100, values={"loss": 2.0, **values})
+
+    def end(found: Trial, objective: Objective = LOSS) -> float:
+        return forecast(found, objective, 1600, CAPACITY)
+
+    flat = end(trial(slope=0.0, decoder_params=1e5))
+    assert flat == pytest.approx(2.0)
+    assert end(trial(slope=0.5, decoder_params=1e5)) < flat
+    assert end(trial(slope=0.0, decoder_params=1e6)) < flat
+    assert forecast(trial(slope=0.5), LOSS, 100, CAPACITY) == 2.0, "nothing is left"
+    right = Objective("accuracy", "max")
+    assert end(trial(slope=0.5, accuracy=0.6, decoder_params=1e5), right) > 0.6
+    assert end(trial(slope=9.0, accuracy=0.999), right) <= 1.0

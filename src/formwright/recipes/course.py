@@ -16,12 +16,12 @@ from formwright.recipes.finals import (
     Forecast,
     best_rivals,
     entered,
-    extrapolated,
     finalists,
+    prospects,
     rival_proposal,
 )
 from formwright.recipes.life import BEST, Session
-from formwright.recipes.plan import PILOT, Plan, counted, longest, planned, reserve
+from formwright.recipes.plan import COOLED, PILOT, Plan, counted, longest, planned, reserve
 from formwright.recipes.rivals import Rival, rivals_for
 from formwright.recipes.samples import samples
 from formwright.recipes.verdict import verdict
@@ -33,6 +33,7 @@ from formwright.trial import FINAL_RUNG, Proposal, Trial
 if TYPE_CHECKING:
     from formwright.recipes.usual import UsualSearch
 
+_TRIED = 0.4  # of the time for trials: what rivals may take
 _PAIRS = 3  # models trained at two lengths, below which nothing is said of their order
 _LOOKING = 1.15  # what looks at the validation set and measurements add to the finals
 _SHORTER = 0.7  # of the planned length: below it, there are fewer finalists instead
@@ -57,7 +58,8 @@ class Course:
             return
         self.rivals(session)
         made = self._planned(session, known)
-        session.keep("plans", [*known, {**made.to_data(), "asked": self._asked[1]}])
+        about = {"asked": self._asked[1], "capacity": self.recipe.capacity}
+        session.keep("plans", [*known, {**made.to_data(), **about}])
         for line in made.lines:
             session.say(line)
 
@@ -71,7 +73,7 @@ class Course:
         if recipe.seconds is None:
             stages = by_hand or recipe.usual_stages
             return counted(recipe.trials or 1, stages, recipe.workers, rivals=len(rivals))
-        pace = session.kept("pace", lambda: self._pace(rivals[0].arch))
+        pace, _ = session.kept("pace", lambda: self._pace(rivals[0].arch))
         made = planned(
             recipe.seconds, recipe.workers, pace, rivals=len(rivals), spent=session.spent()
         )
@@ -80,7 +82,7 @@ class Course:
             made = replace(made, stages=_grown(first, made.stages[-1]))
         return replace(made, stages=by_hand) if by_hand else made
 
-    def _pace(self, arch: Architecture) -> float:
+    def _pace(self, arch: Architecture) -> tuple[float, float]:
         task = known_task(self.recipe.task)
         return step_seconds(arch, task, self.recipe.training)
 
@@ -108,7 +110,8 @@ class Course:
             seconds = session.study.state.seconds + plan.search - session.spent()
         rung = len(plan.stages) - 1 if recipe.staged else 0
         steps = plan.stages[-1] if recipe.staged else recipe.alone(plan.stages)
-        rivals = [rival_proposal(rival, rung, steps) for rival in self.rivals(session)]
+        tried = self.rivals(session)[: self._affordable(session, plan)]
+        rivals = [rival_proposal(rival, rung, steps) for rival in tried]
         how: dict[str, Any] = {
             "options": recipe.ladder(plan.stages, plan.steps, self.rivals(session)),
             "first": rivals,
@@ -118,6 +121,14 @@ class Course:
         if not any(trial.done and not trial.rival for trial in session.study.trials):
             session.say("the time for trials was over before one had ended; a few more are tried")
             session.run(estimator, trials=plan.finalists, **how)
+
+    def _affordable(self, session: Session, plan: Plan) -> int:
+        """How many rivals there is time to try: on a busy machine few."""
+        if plan.seconds is None or plan.search is None:
+            return len(self.rivals(session))
+        seconds, share = session.recall("pace")
+        each = plan.stages[-1] * (1 + COOLED) * seconds / max(0.1, share) / plan.workers
+        return max(1, int(_TRIED * plan.search / each))
 
     # --- finals -------------------------------------------------------------------------
 
@@ -141,10 +152,10 @@ class Course:
     def _chosen(self, session: Session, plan: Plan) -> dict[str, Any]:
         """Who enters, the dearest first, and for how many steps."""
         study = session.study
-        forecast = self._forecast(session, plan)
-        rivals = best_rivals([t for t in study.trials if t.rival], plan.rivals, forecast)
-        bar = forecast(rivals[0]) if rivals else None
-        members = finalists(study, plan.finalists, forecast, bar)
+        foreseen = self._forecast(session, plan)
+        rivals = best_rivals([t for t in study.trials if t.rival], plan.rivals, foreseen)
+        bar = foreseen(rivals[0]) if rivals else None
+        members = finalists(study, plan.finalists, foreseen, bar)
         steps = self._length(session, plan, members, rivals)
         while steps < _SHORTER * plan.steps and len(members) > 1:
             members = members[:-1]
@@ -164,8 +175,7 @@ class Course:
         return max(plan.stages[-1], longest(left, session.recipe.workers, paces or [1.0]))
 
     def _forecast(self, session: Session, plan: Plan) -> Forecast:
-        study = session.study
-        return extrapolated(study, study.objectives, plan.steps)
+        return prospects(session.study.objectives, plan.steps, self.recipe.capacity)
 
     # --- the end ------------------------------------------------------------------------
 
@@ -198,9 +208,7 @@ class Course:
 
 def current_plan(session: Session) -> Plan:
     """The plan of the budget that is spent now."""
-    data = dict(session.recall("plans")[-1])
-    data.pop("asked", None)
-    return Plan.from_data(data)
+    return Plan.from_data(session.recall("plans")[-1])
 
 
 def _round(session: Session) -> int:

@@ -7,7 +7,6 @@ kept. ``recipes.headline`` says what they show.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import log
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,13 @@ from formwright.arch import notation
 from formwright.estimate import Diverged, Estimator
 from formwright.recipes.life import Session
 from formwright.recipes.rivals import Rival
+from formwright.strategy.forecast import forecast
 from formwright.study import Study
 from formwright.study.front import eligible
 from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Proposal, Trial
 
 Forecast = Callable[[Trial], tuple[float, ...]]  # costs at the end of a long training
 _LEVEL = 0.03  # a difference between forecasts that says nothing, as a share of the best
-_DAMPED = 0.7  # of a stage's gain per doubling, what the next doubling brings
 
 
 def rival_proposal(rival: Rival, rung: int, steps: int | None) -> Proposal:
@@ -52,7 +51,7 @@ def entered(trial: Trial, steps: int, round_: int) -> Proposal:
 
 
 def finalists(
-    study: Study, most: int, forecast: Forecast, bar: Sequence[float] | None = None
+    study: Study, most: int, foreseen: Forecast, bar: Sequence[float] | None = None
 ) -> list[Trial]:
     """Members spread along the front that is to be expected.
 
@@ -62,13 +61,16 @@ def finalists(
     Args:
         study: What was tried.
         most: How many.
-        forecast: Costs of a trial at the end of a long training.
+        foreseen: Costs of a trial at the end of a long training.
         bar: The same of the best rival; None without one.
     """
-    pool = _furthest(eligible(study.trials, study.objectives, study.rules.limits), most)
+    rivals = {trial.arch for trial in study.trials if trial.rival}  # who enter by themselves
+    allowed = eligible(study.trials, study.objectives, study.rules.limits)
+    found = [trial for trial in allowed if trial.arch not in rivals]
+    pool = _furthest(found or allowed, most)
     if not pool:
         return []
-    costs = np.array([forecast(trial) for trial in pool])
+    costs = np.array([foreseen(trial) for trial in pool])
     quality, cost = costs[:, 0], costs[:, -1]
     order = [int(i) for i in np.argsort(quality, kind="stable")]
     best = order[0]
@@ -85,12 +87,12 @@ def finalists(
     return [pool[i] for i in chosen[:most]]
 
 
-def best_rivals(rivals: Sequence[Trial], most: int, forecast: Forecast) -> list[Trial]:
+def best_rivals(rivals: Sequence[Trial], most: int, foreseen: Forecast) -> list[Trial]:
     """The rivals that are expected to do best at the end; the first of those that are level."""
     done = [trial for trial in rivals if trial.done and not trial.final]
     if not done:
         return []
-    ends = {trial.number: forecast(trial)[0] for trial in done}
+    ends = {trial.number: foreseen(trial)[0] for trial in done}
     best = min(ends.values())
     level = max(1e-9, _LEVEL * abs(best))
     return sorted(done, key=lambda trial: (ends[trial.number] - best) // level)[:most]
@@ -125,23 +127,15 @@ def _evenly(rows: Sequence[int], most: int) -> list[int]:
     return [rows[int(step * (k + 0.5))] for k in range(min(most, len(rows)))]
 
 
-def extrapolated(study: Study, objectives: Sequence[Objective], steps: int | None) -> Forecast:
-    """A forecast from a trial's own stages: what tripling its steps brought goes on, damped."""
-    known = {trial.number: trial for trial in study.trials}
+def prospects(objectives: Sequence[Objective], steps: int, capacity: float) -> Forecast:
+    """Costs of a trial as they are expected to be after so many steps."""
+    quality = objectives[0]
 
-    def forecast(trial: Trial) -> tuple[float, ...]:
-        costs = list(trial.costs(objectives))
-        before = known.get(trial.continues) if trial.continues is not None else None
-        if before is not None and before.steps and trial.steps and steps:
-            gained = before.costs(objectives)[0] - costs[0]
-            doublings = log(max(1.0, steps / trial.steps), 2)
-            pace = gained / log(trial.steps / before.steps, 2)
-            total = sum(_DAMPED ** (k + 1) for k in range(int(doublings)))
-            total += (doublings - int(doublings)) * _DAMPED ** (int(doublings) + 1)
-            costs[0] -= max(0.0, pace) * total
-        return tuple(costs)
+    def foreseen(trial: Trial) -> tuple[float, ...]:
+        value = forecast(trial, quality, steps, capacity)
+        return (quality.sign * value, *trial.costs(objectives)[1:])
 
-    return forecast
+    return foreseen
 
 
 # --- finals of recipes that pick models by themselves -----------------------------------

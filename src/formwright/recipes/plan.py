@@ -14,13 +14,13 @@ training: the last stage is a sixth of the finals, each one before it a third of
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 ETA = 3  # one trial in so many goes on to the next stage, which is so many times as long
 COOLED = 0.2  # of a stage: steps with a falling rate before it is judged
 _LAST = 6  # the last stage is so many times shorter than the finals
-_SHORTEST, _FINEST = 40, 60  # steps of the first stage: at least so many, or this part of finals
+_SHORTEST, _FINEST = 50, 20  # steps of the first stage: at least so many, or this part of finals
 _CHEAPER = 0.6  # what a member costs to train, as a share of a rival, as a guess
 _AROUND = 1.5  # seconds of a trial that are not training: building, measuring
 _SCORING = 12  # and what its scores cost, in steps
@@ -65,9 +65,10 @@ class Plan:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Plan":
-        """The inverse of ``to_data``."""
-        lists = {name: tuple(data[name]) for name in ("stages", "rates")}
-        return cls(**{**data, **lists})
+        """The inverse of ``to_data``; what else stands beside it is left out."""
+        known = {field.name: data[field.name] for field in fields(cls)}
+        lists = {name: tuple(known[name]) for name in ("stages", "rates")}
+        return cls(**{**known, **lists})
 
     @property
     def lines(self) -> list[str]:

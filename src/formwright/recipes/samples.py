@@ -41,6 +41,8 @@ def _written(model: Model, task: LanguageTask) -> dict[str, str]:
 def _labelled(model: Model, task: Any) -> list[dict[str, str]]:
     """The first validation examples with the labels that they get."""
     texts = task.texts("valid")
+    if texts is None:  # of generated data, which nobody wrote
+        return []
     batch = task.collate(task.split("valid"), np.arange(min(_SHOWN, len(texts))))
     found = []
     for row, answer in enumerate(task.predictions(model, batch)):

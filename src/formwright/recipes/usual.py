@@ -45,6 +45,7 @@ from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
 from formwright.recipes.rivals import Rival, rivals_for
 from formwright.space import Crossable, Decisions, Encodable, Invertible, Limit, Space, space_for
 from formwright.space.files import read_space
+from formwright.strategy.forecast import CAPACITY
 from formwright.study import Rules, Study
 from formwright.tasks import Task
 from formwright.train import TrainConfig
@@ -202,7 +203,13 @@ class UsualSearch(Recipe):
             [space.decisions_of(r.arch) for r in rivals] if isinstance(space, Invertible) else []
         )
         members = [decisions for decisions in found if decisions and not space.violation(decisions)]
-        return {"stages": list(stages), "target": target, "seeds": members}
+        known = {"stages": list(stages), "target": target, "seeds": members}
+        return {**known, "capacity": self.capacity}
+
+    @property
+    def capacity(self) -> float:
+        """How much the number of parameters says of the end: of texts, which are never used up."""
+        return 0.0 if known_task(self.task).higher_is_better else CAPACITY
 
     def rules(self) -> Rules:
         limits = {"latency": self.max_latency} if self.max_latency is not None else {}

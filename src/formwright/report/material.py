@@ -4,6 +4,7 @@ A page holds at most ``MOST`` trials: the front, the ancestors of its members, t
 and, evenly over the search, as many others as there is room for.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,6 +88,15 @@ class Material:
         if trial.number not in self._architectures:
             self._architectures[trial.number] = self._resolved(trial)
         return self._architectures[trial.number]
+
+    def phase(self, name: str) -> Any:
+        """What a phase of the recipe has kept; None where it has nothing, or cannot be read."""
+        if self.folder is None:
+            return None
+        try:
+            return json.loads((self.folder / "phases" / f"{name}.json").read_bytes())
+        except (OSError, ValueError):
+            return None
 
     @cached_property
     def baseline(self) -> Architecture | None:

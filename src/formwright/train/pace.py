@@ -14,19 +14,23 @@ from formwright.train.engine import Engine
 _WARM, _TIMED = 2, 5  # steps
 
 
-def step_seconds(arch: Architecture, task: Task, config: TrainConfig, device: str = "cpu") -> float:
-    """Seconds of a processor for a step, so that it does not depend on what else runs."""
+def step_seconds(
+    arch: Architecture, task: Task, config: TrainConfig, device: str = "cpu"
+) -> tuple[float, float]:
+    """Seconds of a processor for a step, whatever else runs, and the share of it that was had."""
     where = torch.device(device)
     model = build(arch.fitted(task.frame).check(), seed=config.seed).to(where)
     engine = Engine(model, task, config, where, World())
     try:
         for _ in range(_WARM):
             engine.step()
-        began = time.process_time() if where.type == "cpu" else time.perf_counter()
+        started, began = time.perf_counter(), time.process_time()
         for _ in range(_TIMED):
             loss, _ = engine.step()
         loss.item()  # whatever is still under way elsewhere
-        ended = time.process_time() if where.type == "cpu" else time.perf_counter()
+        taken, worked = time.perf_counter() - started, time.process_time() - began
     finally:
         engine.close()
-    return (ended - began) / _TIMED
+    if where.type != "cpu":  # the processor only tells another one what to do
+        return taken / _TIMED, 1.0
+    return worked / _TIMED, min(1.0, worked / max(taken, 1e-9))

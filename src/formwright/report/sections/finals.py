@@ -1,6 +1,5 @@
 """The finals: finalists and rivals that were trained alike, and how the budget was spent."""
 
-import json
 from typing import Any, NamedTuple
 
 from formwright.arch import Architecture
@@ -45,8 +44,8 @@ def finals_info(material: Material) -> FinalsInfo | None:
         for trial in sorted(here, key=lambda trial: first.sign * trial.values[first.name])
     ]
     names = [objective.name for objective in material.objectives]
-    plans = _kept(material, "plans") or [{}]
-    return FinalsInfo(entrants, names, plans[-1], _kept(material, "samples") or [])
+    plans = material.phase("plans") or [{}]
+    return FinalsInfo(entrants, names, plans[-1], material.phase("samples") or [])
 
 
 @section("finals", "Finals")
@@ -114,13 +113,3 @@ def _said(rows: list[dict[str, str]]) -> Safe | None:
         for row in rows
     ]
     return joined([tag("h3", "What it says"), *shown])
-
-
-def _kept(material: Material, name: str) -> Any:
-    """What a phase has kept; None where it has nothing, or cannot be read."""
-    if material.folder is None:
-        return None
-    try:
-        return json.loads((material.folder / "phases" / f"{name}.json").read_bytes())
-    except (OSError, ValueError):
-        return None

@@ -7,6 +7,7 @@ objectives; for more it is the share of a fixed set of points in the box that is
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import duration, plural
+from formwright.strategy.forecast import forecast
 from formwright.strategy.pareto import hypervolume
 from formwright.study.front import eligible
 from formwright.trial import RANDOM, Objective, Trial
@@ -70,7 +72,8 @@ class ProgressInfo(NamedTuple):
 
 def progress_info(material: Material) -> ProgressInfo | None:
     """Both curves; None where nothing has a result."""
-    done = eligible(material.trials, material.objectives, material.limits)
+    trials = [_expected(material, trial) for trial in material.trials if not trial.final]
+    done = eligible(trials, material.objectives, material.limits)
     if not done:
         return None
     rung = _common_rung(done)
@@ -79,13 +82,22 @@ def progress_info(material: Material) -> ProgressInfo | None:
     low, high = costs.min(axis=0), costs.max(axis=0)
     box = low, np.where(high > low, high - low, 1.0)
     counting = {trial.number for trial in counted}
-    staged = [trial for trial in material.trials if trial.rung == rung]
+    staged = [trial for trial in trials if trial.rung == rung and not trial.rival]
     controls = [trial for trial in staged if drawn_evenly(trial)]
     others = [trial for trial in staged if not trial.control]
     compared = len(controls) >= _FEW and bool(others)
     random = _curve(controls, counting, material.objectives, box) if compared else None
     found = _curve(others or controls, counting, material.objectives, box)
     return ProgressInfo(found, random, len(material.objectives) == 1)
+
+
+def _expected(material: Material, trial: Trial) -> Trial:
+    """A trial of a search that ends in finals, with the quality that it is expected to end with."""
+    plans, quality = material.phase("plans"), material.objectives[0]
+    if not plans or not trial.done or quality.name not in trial.values:
+        return trial
+    end = forecast(trial, quality, plans[-1].get("steps"), plans[-1].get("capacity", 0.0))
+    return replace(trial, values={**trial.values, quality.name: end})
 
 
 def drawn_evenly(trial: Trial) -> bool:

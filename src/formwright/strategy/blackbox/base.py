@@ -239,7 +239,7 @@ def violation_of(trial: Trial, limits: Mapping[str, float]) -> float:
                 f"{name!r} is limited to {most:g}, but trial {trial.number} has no such value, "
                 f"only: {', '.join(sorted(trial.values))}. Measure it, or lift the limit."
             )
-        over = trial.values[name] - most
+        over = trial.interval(name)[1] - most
         if not over <= 0:  # also when it is not a number
             total += over / (abs(most) or 1.0) if np.isfinite(over) else float("inf")
     return total
