@@ -33,10 +33,12 @@ from formwright.locks import Lock
 from formwright.model import build
 from formwright.space import Space, space_for
 from formwright.statistics import spearman
+from formwright.strategy.forecast import CAPACITY, forecast
 from formwright.tasks import load_task
 from formwright.train import TrainConfig, rate_for
 from formwright.train.distributed import World
 from formwright.train.engine import Engine
+from formwright.trial import Objective, Trial
 
 RESULTS = Path(__file__).parent / "results" / "curves.json"
 WIDTH, LOOKS, COOLED, FALLING = 128, 20, 0.2, 0.3
@@ -185,7 +187,7 @@ def score(engine: Engine) -> float:
 def table() -> dict[str, Any]:
     """What was recorded so far."""
     if not RESULTS.exists():
-        return {"task": "stdlib", "stages": STAGES, "cooled": COOLED, "models": []}
+        return {"task": "stdlib", "steps": 1200, "stages": STAGES, "cooled": COOLED, "models": []}
     found: dict[str, Any] = json.loads(RESULTS.read_text())
     return found
 
@@ -232,10 +234,26 @@ def ordered(data: dict[str, Any]) -> dict[str, Any]:
         cooled_ = [c["cooled"][str(stage)] for c in first]
         found[f"{stage} steps"] = round(spearman(plain, ends), 3)
         found[f"{stage} steps, cooled"] = round(spearman(cooled_, ends), 3)
+        seen = [foreseen(m, stage, data["steps"]) for m in models]
+        found[f"{stage} steps, forecast"] = round(spearman(seen, ends), 3)
     pairs = [[c["final"] for c in m["curves"]][:2] for m in models if len(m["curves"]) > 1]
     if len(pairs) > 3:
         found["the end with another seed"] = round(spearman(*zip(*pairs, strict=True)), 3)
     return found
+
+
+def foreseen(model: dict[str, Any], stage: int, steps: int) -> float:
+    """What a search expects at the end of a model that it has seen at a stage."""
+    curve = model["curves"][0]
+    losses, last = curve["losses"], stage // 20
+    values = {
+        "bits_per_byte": curve["cooled"][str(stage)],
+        "loss": curve["cooled"][str(stage)] * math.log(2),
+        "slope": losses[max(0, last // 2 - 1)] - losses[last - 1],
+        "decoder_params": float(count(parse(model["notation"])).non_embedding),
+    }
+    trial = Trial(0, {}, state="done", steps=stage, values=values)
+    return forecast(trial, Objective("bits_per_byte"), steps, CAPACITY)
 
 
 def at(curve: dict[str, Any], step: int) -> float:

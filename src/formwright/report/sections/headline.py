@@ -10,6 +10,10 @@ from formwright.report.section import section
 from formwright.report.words import duration, figure, plural, readable
 from formwright.trial import Objective
 
+# How a training went, which tells nothing of how two models compare.
+_HOW = {"seeds", "rate", "epochs", "tokens_per_second", "step_seconds", "processor_share"}
+_HOW |= {"slope", "latency_ratio", "cooldown_steps"}
+
 
 class Tile(NamedTuple):
     """A figure with a name, and a remark below."""
@@ -130,7 +134,8 @@ def _comparisons(material: Material) -> list[Comparison]:
     if baseline is None or best is None:
         return []
     named = {objective.name: objective for objective in material.objectives}
-    names = [*named, *(name for name in best.values if name not in named)]
+    others = (name for name in best.values if not name.endswith(("_low", "_high")))
+    names = [*named, *(name for name in others if name not in named and name not in _HOW)]
     return [
         Comparison(name, best.values[name], baseline.values[name], named.get(name))
         for name in names
