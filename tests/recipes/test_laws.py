@@ -16,8 +16,7 @@ class TestUsual(RecipeTestCase):
     changes = ("batch_tokens=96", "score_batches=1", "checkpoint_every=2")
 
     def made(self) -> UsualSearch:
-        training = UsualSearch.training.replace(steps=3)
-        found = UsualSearch(**self.options, seconds=None, training=training)
+        found = UsualSearch(**self.options, seconds=None, stages=(3, 9))
         for change in self.changes:
             found = found.with_setting(change)
         return found

@@ -35,7 +35,7 @@ from formwright.trial import Proposal, Trial
 Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
-_CLOCK = "clock"  # seconds of work, as kept
+_CLOCK = "clock.json"  # seconds of work, in the folder of the study
 BEST = "best"  # folder of the model to take
 SUPERNET = "supernet"  # its folder inside the study's
 _CALIBRATED = {"name", "fingerprint", "reference", "reference_ms"}
@@ -77,7 +77,8 @@ class Session:
         self.stop, self.on_event = stop, on_event
         self.say: Say = say or (lambda text: None)
         self._began = time.monotonic()
-        self._before = max(study.state.seconds, self.recall(_CLOCK) if self.has(_CLOCK) else 0.0)
+        self._before = max(study.state.seconds, _clock(study.folder))
+        self._worked = False
         self.ending: Ending = "exhausted"
 
     # --- stopping -----------------------------------------------------------------------
@@ -98,8 +99,9 @@ class Session:
         return self._before + time.monotonic() - self._began
 
     def close(self) -> None:
-        """Put on record how long was worked."""
-        self.keep(_CLOCK, self.spent())
+        """Put on record how long was worked, if anything was done."""
+        if self._worked:
+            _set_clock(self.folder, self.spent())
 
     # --- what was computed --------------------------------------------------------------
 
@@ -111,7 +113,9 @@ class Session:
 
     def keep(self, name: str, value: Any) -> None:
         """Keep a JSON value under a name, in place of what was there."""
-        _keep(self.folder, name, value)
+        self._worked, place = True, self._place(name)
+        place.parent.mkdir(exist_ok=True)
+        write_atomically(place, json.dumps(value, indent=1).encode())
 
     def recall(self, name: str) -> Any:
         """What an earlier phase has kept."""
@@ -122,7 +126,7 @@ class Session:
         return self._place(name).exists()
 
     def _place(self, name: str) -> Path:
-        return _place(self.folder, name)
+        return self.folder / "phases" / f"{name}.json"
 
     @property
     def outcome(self) -> Outcome:
@@ -210,7 +214,7 @@ class Session:
 
         Proposals of the recipe's own may come ``first``.
         """
-        workers = self.recipe.workers
+        self._worked, workers = True, self.recipe.workers
         in_process = workers == 1 and not hasattr(estimator, "evaluate_many")
         if self.stop is not None and in_process:
             asked = estimator
@@ -317,7 +321,7 @@ def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = 
         **recipe.remembered,
     )
     write_outcome(folder, Outcome(described(*recipe.make_baseline())))
-    _keep(folder, _CLOCK, time.monotonic() - began)
+    _set_clock(folder, time.monotonic() - began)
     return study
 
 
@@ -348,14 +352,16 @@ def conduct(
     return session.ending
 
 
-def _place(folder: Path, name: str) -> Path:
-    return folder / "phases" / f"{name}.json"
+def _clock(folder: Path) -> float:
+    """Seconds of work that are on record, whatever they went into; 0 where none are."""
+    try:
+        return float(json.loads((folder / _CLOCK).read_bytes()))
+    except (OSError, ValueError, TypeError):  # it only says when to stop
+        return 0.0
 
 
-def _keep(folder: Path, name: str, value: Any) -> None:
-    place = _place(folder, name)
-    place.parent.mkdir(exist_ok=True)
-    write_atomically(place, json.dumps(value, indent=1).encode())
+def _set_clock(folder: Path, seconds: float) -> None:
+    write_atomically(folder / _CLOCK, json.dumps(seconds).encode())
 
 
 def described(

@@ -144,9 +144,10 @@ class RecipeTestCase:
     def left(self, folder: Path) -> dict[str, Any]:
         """All that must be the same however often a recipe was interrupted."""
         study, outcome = Study.open(folder), asdict(read_outcome(folder))
-        baseline = outcome["baseline"]
-        for values in (baseline["values"], *baseline["rungs"].values()):
-            _unclock(values)
+        for rival in (outcome["baseline"], *outcome["rivals"]):
+            for values in (rival["values"], *rival["rungs"].values()):
+                _unclock(values)
+        outcome["notes"] = [note for note in outcome["notes"] if "processor" not in note]
         trials = [_unclock_trial(trial) for trial in study.trials]
         study.close()
         paths = {
