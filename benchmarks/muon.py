@@ -6,7 +6,8 @@ Two Llama-style models learn the text of Python's standard library in batches of
 rate stays and then falls to zero. Each optimiser has three rates to choose from, by its first seed.
 What a step costs is measured in turns, in seconds of a processor, so that a busy machine slows both
 alike; "equal seconds" gives Muon fewer steps by that ratio. One thread; about 20 minutes of one
-core. Results go to benchmarks/results/muon.json.
+core. Results go to benchmarks/results/muon.json. What they do not show: longer trainings, other
+tasks, and higher rates, although the highest of the three was Muon's best.
 """
 
 import argparse

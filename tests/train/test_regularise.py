@@ -1,7 +1,7 @@
 """What holds a training back: nothing where a text is not read twice, more the oftener it is."""
 
-import itertools
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -45,7 +45,7 @@ def test_a_text_that_is_not_read_twice_is_learnt_freely() -> None:
 
 def test_the_oftener_data_are_seen_the_more_a_training_is_held_back() -> None:
     found = [held(PLAIN, 10, steps) for steps in (5, 10, 40, 100, 300, 2000)]
-    for before, after in itertools.pairwise(found):
+    for before, after in pairwise(found):
         assert all(a <= b for a, b in zip(before, after, strict=True))
     assert found[0] == [0, 0, 0]
     assert found[-1][0] >= 0.2
