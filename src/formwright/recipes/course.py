@@ -113,7 +113,9 @@ class Course:
         tried = self.rivals(session)[: self._affordable(session, plan)]
         rivals = [rival_proposal(rival, rung, steps) for rival in tried]
         how: dict[str, Any] = {
-            "options": recipe.ladder(plan.stages, plan.steps, self.rivals(session)),
+            "options": recipe.ladder(
+                session.study.strategy_name, plan.stages, plan.steps, self.rivals(session)
+            ),
             "first": rivals,
         }
         estimator = recipe.make_estimator(plan.stages)

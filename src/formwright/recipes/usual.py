@@ -192,11 +192,13 @@ class UsualSearch(Recipe):
         space = self.make_space()
         return isinstance(space, Encodable) and isinstance(space, Crossable)
 
-    def ladder(self, stages: Sequence[int], target: int, rivals: Sequence[Rival]) -> dict[str, Any]:
-        """Options of the strategy that follow from the plan."""
-        if not self.staged:
+    def ladder(
+        self, strategy: str, stages: Sequence[int], target: int, rivals: Sequence[Rival]
+    ) -> dict[str, Any]:
+        """Options of the study's strategy that follow from the plan."""
+        if strategy not in STAGED:
             return {}
-        if self.make_strategy()[0] != "ladder":
+        if strategy != "ladder":
             return {"eta": ETA, "rungs": len(stages), "steps": stages[0]}
         space = self.make_space()
         found = (
