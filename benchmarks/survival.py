@@ -1,9 +1,11 @@
 """Does what a search announces survive the training that its user will do?
 
     python benchmarks/survival.py --data FOLDER [--only stdlib-5m ...] [--seeds 3] [--out runs]
+                                  [--workers 2]
 
-Each case is a search as a user types it, with two processes. Then the announced model and the best
-rival are trained again from new weights and seeds, four times as long as in the finals. The claim
+Each case is a search as a user types it, with two processes; with one process (``--workers 1``) it
+has twice the minutes, which is the same work. Then the announced model and the best rival are
+trained again from new weights and seeds, four times as long as in the finals. The claim
 survives if the model is still at least as good; how much faster it is does not depend on weights.
 Beside it stand the search against its own random control, and the announced model, as the search
 left it, against the rival after those four times as many steps: on two cores that is about what the
@@ -42,15 +44,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int, choices=(1, 2), default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/survival"))
     asked = parser.parse_args()
-    for name, (task, budget) in cases(asked.data).items():
+    for name, (task, minutes) in cases(asked.data).items():
         for seed in range(asked.seeds):
             if (not asked.only or name in asked.only) and not known(name, seed):
-                keep(
-                    row(name, task, budget, 100 + seed, asked.out / f"{name}-{seed}")
-                    | {"seed": seed}
-                )
+                found = row(task, minutes, asked.workers, 100 + seed, asked.out / f"{name}-{seed}")
+                keep({"case": name, "seed": seed, "workers": asked.workers, **found})
     rows = table()
     kept = sum(row["survives"] for row in rows)
     print(
@@ -58,23 +59,25 @@ def main() -> None:
     )
 
 
-def cases(data: Path) -> dict[str, tuple[str, str]]:
-    """Name to task and budget."""
+def cases(data: Path) -> dict[str, tuple[str, int]]:
+    """Name to task and minutes."""
     treebank = data / "universal_dependencies" / "en_ewt"
     return {
-        "stdlib-5m": ("stdlib", "5m"),
-        "banking77-15m": (f"classify:{data / 'banking77'}?tokenizer=words", "15m"),
-        "tagging-15m": (f"tag:{treebank}", "15m"),
-        "text8-30m": (f"lm:{data / 'text8_10mb'}", "30m"),
-        "stdlib-30m": ("stdlib", "30m"),
+        "stdlib-5m": ("stdlib", 5),
+        "banking77-15m": (f"classify:{data / 'banking77'}?tokenizer=words", 15),
+        "tagging-15m": (f"tag:{treebank}", 15),
+        "text8-30m": (f"lm:{data / 'text8_10mb'}", 30),
+        "stdlib-30m": ("stdlib", 30),
     }
 
 
-def row(name: str, task: str, budget: str, seed: int, out: Path) -> dict[str, Any]:
+def row(task: str, minutes: int, workers: int, seed: int, out: Path) -> dict[str, Any]:
     """One search and what became of its claim."""
+    budget = f"{minutes * 2 // workers}m"
     began = time.time()
     command = [sys.executable, "-m", "formwright.cli.main", "search", "--task", task]
-    command += ["--budget", budget, "--seed", str(seed), "--workers", "2", "--out", str(out)]
+    command += ["--budget", budget, "--seed", str(seed), "--workers", str(workers)]
+    command += ["--out", str(out)]
     subprocess.run(command, check=True, stdout=sys.stderr)
     searched = time.time() - began
     study = Study.open(out)
@@ -92,13 +95,12 @@ def row(name: str, task: str, budget: str, seed: int, out: Path) -> dict[str, An
         for i, trial in enumerate((ours, theirs))
     ]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
         again = list(pool.map(trained, jobs))
     a, b = (found[metric] for found in again)
     level = LEVEL * abs(b)
     control = control_of(out)
     return {
-        "case": name,
         "headline": outcome["headline"],
         "notes": outcome["notes"],
         "facts": outcome["facts"],
