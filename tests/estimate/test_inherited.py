@@ -12,6 +12,7 @@ from formwright.arch import Architecture, parse
 from formwright.arch.style import style
 from formwright.errors import InputError
 from formwright.estimate import FromParent, FromSupernet, FromTeacher, Inherited, Training
+from formwright.estimate.inherited import alike
 from formwright.execute import Serial
 from formwright.model import Model, build, load_model, save_model
 from formwright.space import Derived, OneOf, Repeat, TreeSpace
@@ -193,3 +194,10 @@ def test_children_inherit_in_a_search(tmp_path: Path) -> None:
     run(made, Serial(evaluate), trials=4)
     assert [trial.state for trial in made.trials] == ["done"] * 4
     assert seen == [False, False, True, True]
+
+
+def test_layers_are_matched_by_kind_in_their_order() -> None:
+    assert alike(arch("sfsf"), arch("sfsf")) == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert alike(arch("scfsf"), arch("sfsf")) == {0: 0, 2: 1, 3: 2, 4: 3}
+    assert alike(arch("fsf"), arch("sfsf")) == {0: 1, 1: 2, 2: 3}
+    assert alike(arch("cc"), arch("sfsf")) == {}

@@ -298,3 +298,33 @@ def _has_trials(folder: Path) -> bool:
         return Study.open(folder).state.done > 3
     except Exception:
         return False
+
+
+def test_shared_weights_come_from_the_trial_most_alike_and_never_enter_the_finals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from formwright.estimate import inherited
+
+    shares: list[float] = []
+    real = inherited.take_over
+
+    def watched(*given: Any) -> float:
+        shares.append(real(*given))
+        return shares[-1]
+
+    monkeypatch.setattr(inherited, "take_over", watched)
+    shared = replace(TRAINED, share=True, trials=8)
+    conduct(shared, begin(shared, tmp_path))
+    trials = Study.open(tmp_path).trials
+    new = [t for t in trials if t.rung == 0 and not t.rival and t.origin != "seed"]
+    assert new
+    assert all(t.parents for t in new)
+    promoted = [t for t in trials if t.continues is not None and t.original is None]
+    assert any(t.final for t in trials)
+    assert len(shares) == len(new) + len(promoted)
+    assert max(shares) > 0.3
+
+
+def test_sharing_weights_without_training_is_refused() -> None:
+    with pytest.raises(InputError, match="leave share out"):
+        replace(FREE, share=True)

@@ -39,7 +39,8 @@ def model(width: int, kind: str, first: float, *, broken: bool = False) -> dict[
         for seed in (0, 1)
     ]
     decisions = {"width": width, "kind": kind}
-    return {"notation": "s", "decisions": decisions, "latency": width / 2, "curves": curves}
+    words = "sf in gpt2(32) for frame(16, 16, lm)"
+    return {"notation": words, "decisions": decisions, "latency": width / 2, "curves": curves}
 
 
 def written(folder: Path, models: list[dict[str, Any]]) -> Path:

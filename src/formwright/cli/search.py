@@ -21,6 +21,7 @@ RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for t
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained BERT to begin at: a model's folder, ours or Hugging Face's; for fft."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."
+SHARE_HELP = "Trials take over weights of the trial they are most like; finals never do."
 SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
 
 
@@ -48,6 +49,7 @@ def run(
     baseline: Annotated[str, typer.Option(help="Layers of the hand-designed rival.")] = "",
     steps: Annotated[int | None, typer.Option(help="Training steps of the first stage.")] = None,
     rungs: Annotated[int | None, typer.Option(help="Stages of short trials.")] = None,
+    share: Annotated[bool, typer.Option("--share", help=SHARE_HELP)] = False,
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the search.")] = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
@@ -80,7 +82,7 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
             "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
         )
     _refuse_idle(typed, given)
-    same = ("task", "space", "width", "baseline", "estimator", "cost", "seed", "trials")
+    same = ("task", "space", "width", "baseline", "estimator", "cost", "seed", "trials", "share")
     budget, target = typed["budget"], typed["target"]
     made: Recipe = UsualSearch(
         **{name: typed[name] for name in same},
@@ -141,7 +143,7 @@ def _refuse_idle(typed: dict[str, Any], given: list[str]) -> None:
     wanted = {typed["cost"], *(typed["minimise"] or ()), *(typed["maximise"] or ())}
     idle = {"preset": "a recipe, such as formwright search lts"}
     if typed["estimator"] != "train":
-        idle |= dict.fromkeys(("steps", "rungs", "set_"), "--estimator train")
+        idle |= dict.fromkeys(("steps", "rungs", "set_", "share"), "--estimator train")
     if not wanted & {"latency", "memory"} and typed["max_latency"] is None:
         idle["target"] = "--cost latency or memory"
     for name in given:

@@ -4,10 +4,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 from formwright.arch import Architecture, from_json
+from formwright.arch.node import Node
 from formwright.errors import InputError
 from formwright.estimate.base import Estimator, Work
 from formwright.estimate.training import Training
@@ -53,13 +55,18 @@ class Inherited(Training):
 class FromParent(Source):
     """The model that the first parent of a trial ended with, as far as the two are alike.
 
+    Layers of the same kind are matched in their order, so that one that was put in or taken out
+    does not shift all others.
+
     Papers: Real et al. 2017, https://arxiv.org/abs/1703.01041, and AutoBERT-Zero, Gao et al. 2021,
     https://arxiv.org/abs/2107.07445, let children inherit what they can.
     """
 
     def model(self, work: Work, task: Task, config: TrainConfig) -> Model | None:
         found = trained_model(work.parents[0] / "run") if work.parents else None
-        return None if found is None else fitted(work, task, config, found)
+        if found is None:
+            return None
+        return fitted(work, task, config, found, alike(work.arch, found.arch))
 
 
 @dataclass(frozen=True)
@@ -179,6 +186,18 @@ class Continued(Estimator):
         if work.trial.number == BASELINE:
             return self.baseline(work)
         return {} if "found" in work.trial.details else self.member(work)
+
+
+def alike(arch: Architecture, other: Architecture) -> dict[int, int]:
+    """Layers of one architecture to layers of the same kind in another, both in their order."""
+    here, there = ([_kind(layer) for layer in each.layers.layers] for each in (arch, other))
+    blocks = SequenceMatcher(a=here, b=there, autojunk=False).get_matching_blocks()
+    return {block.a + i: block.b + i for block in blocks for i in range(block.size)}
+
+
+def _kind(layer: Node) -> tuple[str, ...]:
+    """What a layer is made of, whatever its sizes."""
+    return tuple(type(node).__name__ for _, node in layer.walk())
 
 
 def fitted(

@@ -60,8 +60,21 @@ class Course:
         made = self._planned(session, known)
         about = {"asked": self._asked[1], "capacity": self.recipe.capacity}
         session.keep("plans", [*known, {**made.to_data(), **about}])
-        for line in made.lines:
+        for line in (*self._restricted(session), *made.lines):
             session.say(line)
+
+    def _restricted(self, session: Session) -> list[str]:
+        """What the search is restricted to."""
+        recipe, space = self.recipe, session.study.space
+        members = space.outline().splitlines()[0]
+        limits = (
+            ("ms", recipe.max_latency), ("parameters", recipe.max_params),
+            ("FLOPs", recipe.max_flops),
+        )  # fmt: skip
+        most = "".join(f", at most {limit:,g} {unit}" for unit, limit in limits if limit)
+        shown = f"; all its ranges: formwright spaces {recipe.space} --task '{recipe.task}'"
+        wide = "" if recipe.width == type(recipe).width else f" --width {recipe.width}"
+        return [f"space {members}{most}{shown}{wide}" if recipe.own_space is None else members]
 
     @property
     def _asked(self) -> tuple[float | None, int | None]:

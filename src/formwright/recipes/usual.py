@@ -35,6 +35,7 @@ from formwright.estimate import (
     Within,
     estimators,
 )
+from formwright.estimate.inherited import FromParent, Inherited
 from formwright.estimate.limits import keeps
 from formwright.estimate.training import known_task
 from formwright.recipes.course import Course
@@ -86,6 +87,7 @@ class UsualSearch(Recipe):
         score_batches=32,
         log_every=20,
     )
+    share: bool = False  # trials begin with the weights of the trial they are most like
     stages: tuple[int, ...] = ()  # training steps, stage by stage; as the budget has it when empty
     seconds: float | None = 300.0
     trials: int | None = None
@@ -113,6 +115,11 @@ class UsualSearch(Recipe):
             raise InputError(
                 f"No estimator is called {self.estimator!r}; use train or one of "
                 f"{', '.join(sorted(estimators))}."
+            )
+        if self.share and not (self.trains and self.strategy in ("", "ladder")):
+            raise InputError(
+                "Weights are shared by trials that are trained, under the strategy ladder; leave "
+                "share out here."
             )
         if self.cost not in get_args(CostKind):
             raise InputError(
@@ -206,7 +213,7 @@ class UsualSearch(Recipe):
         )
         members = [decisions for decisions in found if decisions and not space.violation(decisions)]
         known = {"stages": list(stages), "target": target, "seeds": members}
-        return {**known, "capacity": self.capacity}
+        return {**known, "capacity": self.capacity, "related": self.share}
 
     @property
     def capacity(self) -> float:
@@ -268,8 +275,11 @@ class UsualSearch(Recipe):
             return Together(*costs, estimators.get(self.estimator)(self.task))
         steps = stages[0] if self.staged else self.alone(stages)
         last = len(stages) - 1 if self.staged else 0
+        how: dict[str, Any] = {"last": last, "cooldown": COOLED, "fair": True}
         training = self.training.replace(steps=steps)
-        return Together(*costs, Training(self.task, training, last, cooldown=COOLED, fair=True))
+        if self.share:
+            return Together(*costs, Inherited(self.task, training, source=FromParent(), **how))
+        return Together(*costs, Training(self.task, training, **how))
 
     def make_final_estimator(self, plan: Plan) -> Estimator:
         """What evaluates finalists and rivals, alike."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from formwright.errors import InputError
+from formwright.space import Encodable
 from formwright.strategy.belief import belief
 from formwright.strategy.blackbox.base import Strategy, inner_strategy, strategy
 from formwright.strategy.forecast import CAPACITY, forecast
@@ -37,6 +38,8 @@ class Ladder(Strategy):
         eta: One in so many trials goes on from each stage.
         capacity: How much the number of parameters counts for prospects; 0 where data are few.
         seeds: Members to begin with.
+        related: Give new members that have no parent the trial most like them, so that they can
+            take over its weights.
         start: Trials before the inner strategy proposes.
         inner: The strategy that proposes what is new.
         options: Of the inner strategy.
@@ -47,6 +50,7 @@ class Ladder(Strategy):
     eta: float = 3.0
     capacity: float = CAPACITY
     seeds: Sequence[Mapping[str, Any]] = ()
+    related: bool = False
     start: int = 8
     inner: str = "surrogate"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +83,19 @@ class Ladder(Strategy):
             if best is not None:
                 return replace(self.promoted(best), steps=self.stages[rung + 1])
         found = self._new(number, [trial for trial in pending if trial.rung == 0])
+        if found and self.related and not found.parents:
+            found = replace(found, parents=self._nearest(found))
         return found and replace(found, **self.fidelity())
+
+    def _nearest(self, found: Proposal) -> tuple[int, ...]:
+        """The trial that a proposal is most like; the one trained furthest of those level."""
+        if not self.trials or not isinstance(self.space, Encodable):
+            return ()
+        space = self.space
+        near = min(
+            self.trials, key=lambda t: (space.distance(t.decisions, found.decisions), -t.rung)
+        )
+        return (near.number,)
 
     def foreseen(self, trial: Trial) -> Trial:
         """The trial with its quality as it is expected to be at the end of the finals."""
