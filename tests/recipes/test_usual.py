@@ -22,7 +22,7 @@ from formwright.space import Limit, TreeSpace
 from formwright.space.constraint import Where
 from formwright.space.files import write_space
 from formwright.study import Study
-from formwright.study.job import discreet
+from formwright.files import discreet
 from formwright.study.outcome import read_outcome
 from formwright.testing.clock import counted_clock
 from formwright.trial import Objective

@@ -7,14 +7,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from formwright.arch.frame import Frame, Head, PoolKind
+from formwright.arch.frame import Frame, Head, Match, PoolKind
 from formwright.arch.style import Style, style
 from formwright.errors import InputError
 from formwright.model import Model
@@ -32,10 +32,11 @@ from formwright.tasks.base import (
 )
 from formwright.tasks.batching import BucketSampler, in_order
 from formwright.tasks.cache import Ragged, Stored
-from formwright.tasks.text import Tokenizer
+from formwright.tasks.reading import Kind, Reading
+from formwright.tasks.text import Symbols, Tokenizer, restore
 
 _POOLS = ("mean", "cls", "first", "last")
-Kind = TypeVar("Kind", bound="ExampleTask")
+Made = TypeVar("Made", bound="ExampleTask")
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ class ExampleTask(Task):
     ``labels`` are the names of classes or tags, where there are some.
     """
 
+    KIND: ClassVar[Kind]
+
     def __init__(
         self,
         name: str,
@@ -113,6 +116,7 @@ class ExampleTask(Task):
     ) -> None:
         self.name, self.frame, self.metric = name, frame, metric
         self.about, self.labels = about, list(labels)
+        self.tokenizer: Tokenizer = Symbols(frame.vocab)  # of generated data
         self._splits = dict(splits)
         # generating a large training split takes a while: descriptions then look at another
         self._shown = "train" if isinstance(self._splits["train"], Split) else "valid"
@@ -129,6 +133,18 @@ class ExampleTask(Task):
         if not isinstance(found, Split):
             found = self._splits[name] = found.make()
         return found
+
+    def reading(self) -> Reading:
+        pair = any(isinstance(s, Split) and s.firsts is not None for s in self._splits.values())
+        return Reading(
+            "match" if isinstance(self.frame.head, Match) else self.KIND,
+            self.tokenizer,
+            self.frame.length,
+            tuple(self.labels),
+            pair=pair,
+            task=self.name,
+            metric=self.metric,
+        )
 
     # --- batches ------------------------------------------------------------------------
 
@@ -273,6 +289,7 @@ def encoder_style(width: int, *, segments: bool = False) -> Style:
 class Classification(ExampleTask):
     """One class, or one number where there are no labels, for each text or pair of texts."""
 
+    KIND = "classify"
     METRICS = ("accuracy", "macro_f1", "f1", "matthews")
     NUMBER_METRICS = ("spearman", "pearson", "mse")
 
@@ -365,14 +382,14 @@ def stored_split(stored: Stored, name: str, columns: tuple[str, ...] = ("tokens"
 
 
 def restored(
-    kind: type[Kind],
+    kind: type[Made],
     name: str,
     head: Head,
     metric: str,
     stored: Stored,
     words: str,
     columns: tuple[str, ...] = ("tokens",),
-) -> Kind:
+) -> Made:
     """A task on prepared data.
 
     Args:
@@ -389,7 +406,9 @@ def restored(
     splits = {split: stored_split(stored, split, columns) for split in meta["splits"]}
     told = {key: meta[key] for key in ("tokenizer", "truncated", "examples", "notes")}
     about = About(split=words, **told)
-    return kind(name, frame, metric, splits, about, meta.get("labels", ()))
+    made = kind(name, frame, metric, splits, about, meta.get("labels", ()))
+    made.tokenizer = restore(meta["state"])
+    return made
 
 
 def summary(
@@ -405,6 +424,7 @@ def summary(
         "vocab": tokenizer.vocab,
         "length": longest,
         "tokenizer": tokenizer.spec,
+        "state": tokenizer.state(),
         "splits": list(truncated),
         "truncated": truncated,
         "examples": examples,

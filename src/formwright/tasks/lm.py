@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from formwright.tasks.files import (
     read_text,
     suffix_of,
 )
+from formwright.tasks.reading import Kind, Reading
 from formwright.tasks.registry import task
 from formwright.tasks.text import Bytes, TextOptions, Tokenizer, make_tokenizer, restore
 
@@ -68,6 +69,7 @@ def mlm(path: str, name: str, options: StreamOptions) -> Task:
 class StreamTask(Task):
     """A text for each split, as one long row of symbols."""
 
+    KIND: ClassVar[Kind]
     higher_is_better = False
 
     def __init__(
@@ -89,6 +91,11 @@ class StreamTask(Task):
 
     def _frame(self) -> Frame:
         return Frame(self.tokenizer.vocab, self.length, LanguageModel())
+
+    def reading(self) -> Reading:
+        return Reading(
+            self.KIND, self.tokenizer, self.frame.length, task=self.name, metric=self.metric
+        )
 
     def measured(self, split: str) -> np.ndarray:
         """All symbols of a split that may be measured on."""
@@ -164,6 +171,8 @@ class StreamTask(Task):
 class LanguageTask(StreamTask):
     """The next symbol."""
 
+    KIND = "lm"
+
     def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
         budget = self.check_budget(batch_tokens)
@@ -214,6 +223,8 @@ class MaskedTask(StreamTask):
     Paper: Devlin et al. 2018, https://arxiv.org/abs/1810.04805
     Differs from the paper: segments are cut from running text, without marks at their ends.
     """
+
+    KIND = "mlm"
 
     def _frame(self) -> Frame:
         self.length = min(self.length, *(len(stream) for stream in self.streams.values()))

@@ -6,6 +6,7 @@ a model from scratch can guess at new ones. With subword tokenisers the first pi
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ def from_stored(name: str, stored: Stored, words: str) -> Task:
 
 class Tagging(ExampleTask):
     """A tag for each scored token. Targets are kept with one added; 0 is not scored."""
+
+    KIND = "tag"
 
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
         return token_loss(answers, batch)
@@ -220,12 +223,19 @@ def _encode(
     places = {label: place + 1 for place, label in enumerate(labels)}
     tokens: list[int] = []
     tags: list[int] = []
-    for at, (word, found) in enumerate(zip(sentence.words, sentence.tags, strict=True)):
-        # pieces of a word depend on the space before it in byte-level tokenisers
-        spaced = f" {word}" if at and tokenizer.spec not in ("bytes", "chars") else word
-        pieces = tokenizer.encode(spaced) or [tokenizer.specials.get("unknown", 0)]
-        if tokenizer.spec == "shapes":
-            pieces = pieces[:1]  # a space inside a word
+    for pieces, found in zip(pieces_of(tokenizer, sentence.words), sentence.tags, strict=True):
         tokens += pieces
         tags += [places[found]] + [0] * (len(pieces) - 1)
     return tokens, tags
+
+
+def pieces_of(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
+    """The symbols of each word of a sentence; the first of them carries the tag."""
+    found = []
+    for at, word in enumerate(words):
+        # pieces of a word depend on the space before it in byte-level tokenisers
+        spaced = f" {word}" if at and tokenizer.spec not in ("bytes", "chars") else word
+        pieces = tokenizer.encode(spaced) or [tokenizer.specials.get("unknown", 0)]
+        # a word of a table that holds a space is still one
+        found.append(pieces[:1] if tokenizer.spec == "shapes" else pieces)
+    return found

@@ -38,7 +38,7 @@ from formwright.tasks.examples import (
 from formwright.tasks.files import Sources, fill_splits, find_splits, read_lines
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import Options, task
-from formwright.tasks.text import TextOptions, Tokenizer, Words, make_tokenizer, restore
+from formwright.tasks.text import Symbols, TextOptions, Words, make_tokenizer
 
 _SPECIALS = ("pad", "unknown", "begin", "end")
 _BEGIN, _END = 2, 3  # of the generated tasks
@@ -90,9 +90,7 @@ def translate(paths: str, name: str, options: TextOptions) -> Task:
 def from_stored(name: str, stored: Stored, words: str) -> Task:
     """The task on prepared data."""
     columns = ("source", "tokens")
-    made = restored(Translation, name, LanguageModel(), "bleu", stored, words, columns)
-    made.tokenizer = restore(stored.meta["state"])
-    return made
+    return restored(Translation, name, LanguageModel(), "bleu", stored, words, columns)
 
 
 # --- the task ---------------------------------------------------------------------------
@@ -101,7 +99,7 @@ def from_stored(name: str, stored: Stored, words: str) -> Task:
 class Translation(ExampleTask):
     """Targets are kept with one added, as tags are."""
 
-    tokenizer: Tokenizer | None = None  # none where symbols are generated
+    KIND = "translate"
 
     def loss(self, model: Model, batch: Batch, past: Past | None = None) -> Tensor:
         found = model.loss(targets=batch.targets, **batch.inputs)
@@ -111,14 +109,10 @@ class Translation(ExampleTask):
         """The likeliest symbol at each step, until the end of the text."""
         source = batch.inputs["source"]
         most = min(self.frame.length, 2 * source.shape[1] + 10)
-        known = self.tokenizer.specials if self.tokenizer else {"begin": _BEGIN, "end": _END}
+        known = self.tokenizer.specials
         marks = known["begin"], known["end"]
-        rows = greedy(model, source, batch.inputs.get("source_mask"), marks, most).cpu().numpy()
-        ends = [np.flatnonzero(row == known["end"]) for row in rows]
-        return [
-            row[: end[0] if len(end) else None].tolist()
-            for row, end in zip(rows, ends, strict=True)
-        ]
+        rows = greedy(model, source, batch.inputs.get("source_mask"), marks, most).tolist()
+        return [until(row, known["end"]) for row in rows]
 
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
         return token_loss(answers, batch)
@@ -148,7 +142,7 @@ class Translation(ExampleTask):
 
     def words(self, numbers: list[int]) -> list[str]:
         """A translation as BLEU compares it."""
-        if self.tokenizer is None:
+        if isinstance(self.tokenizer, Symbols):
             return [str(number) for number in numbers]
         if isinstance(self.tokenizer, Words):
             return self.tokenizer.words(numbers)
@@ -156,7 +150,7 @@ class Translation(ExampleTask):
 
     def reference(self, data: Split, row: int) -> list[str]:
         """What should have been written."""
-        if self.tokenizer is None:
+        if isinstance(self.tokenizer, Symbols):
             return [str(number) for number in data.columns["tokens"][row][1:]]
         return split_words(data.texts["target"].text(row))
 
@@ -218,6 +212,11 @@ def greedy(
     return text[:, 1:]
 
 
+def until(numbers: list[int], end: int) -> list[int]:
+    """What stands before the first end."""
+    return numbers[: numbers.index(end)] if end in numbers else numbers
+
+
 def split_words(text: str) -> list[str]:
     """Words and punctuation marks in lower case."""
     return [Words.form(found.group()) for found in Words.pattern.finditer(text)]
@@ -244,7 +243,9 @@ def _generated(name: str, options: CopyOptions, *, backwards: bool) -> Task:
         stored.add(f"{split}/targets", ([*(row + 1), _END + 1] for row in target), kind)
         splits[split] = stored_split(stored, split, ("source", "tokens"))
     frame = Frame(4 + options.symbols, options.length, LanguageModel())
-    return Translation(name, frame, "accuracy", splits, generated())
+    made = Translation(name, frame, "accuracy", splits, generated())
+    made.tokenizer = Symbols(frame.vocab, specials={"pad": 0, "begin": _BEGIN, "end": _END})
+    return made
 
 
 Lines = dict[str, list[tuple[str, str]]]
@@ -296,5 +297,5 @@ def prepare(lines: Lines, options: Any) -> Stored:
         stored.add_texts(f"{split}/text-target", (b for _, b in lines[split]))
         truncated[split] = sum(max(map(len, pair)) > longest - 1 for pair in pairs)
     examples = [{"source": a, "target": b} for a, b in train[:3]]
-    stored.meta = summary(tokenizer, longest, truncated, examples, state=tokenizer.state())
+    stored.meta = summary(tokenizer, longest, truncated, examples)
     return stored
