@@ -104,8 +104,9 @@ def _write(found: Iterator[tuple["Fields", "Answer"]], out: Path) -> None:
         raise InputError(f"--out {out} should end in .csv, .tsv or .jsonl.")
     count = 0
     with writer(out) as keep:
-        for count, (fields, answer) in enumerate(found, 1):
+        for fields, answer in found:
             keep(fields, answer)
+            count += 1
     print(f"{count:,} answers: {out}")
 
 

@@ -24,12 +24,12 @@ class Label(Answer):
     Args:
         label: Its name.
         probability: How sure the model is.
-        others: Probability of every class, the likeliest first.
+        likeliest: Probability of the first few classes, the likeliest first.
     """
 
     label: str
     probability: float
-    others: Mapping[str, float]
+    likeliest: Mapping[str, float]
 
     def to_data(self) -> dict[str, Any]:
         return {"label": self.label, "probability": round(self.probability, 6)}

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from formwright.tasks.text import WORD
 from formwright.tasks.translate import greedy, until
 from formwright.use.answers import Answer, Label, Number, Passage, Tags, Vector, Written
 
+_LIKELIEST = 5  # classes that are told with their probability
 Row = Any  # a text, two texts, or a list of words
 
 
@@ -111,11 +113,16 @@ class ClassReader(Reader):
         scores = model(**inputs).float()  # (b, c)
         if not self.reading.labels:
             return [Number(value) for value in scores.squeeze(-1).tolist()]
-        return [self._label(row) for row in scores.softmax(dim=-1).tolist()]
-
-    def _label(self, chances: list[float]) -> Label:
-        ranked = sorted(zip(self.reading.labels, chances, strict=True), key=lambda x: -x[1])
-        return Label(*ranked[0], dict(ranked))
+        labels = self.reading.labels
+        best = scores.softmax(dim=-1).topk(min(_LIKELIEST, len(labels)), dim=-1)
+        return [
+            Label(
+                labels[places[0]],
+                chances[0],
+                {labels[p]: chance for p, chance in zip(places, chances, strict=True)},
+            )
+            for places, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
 
 
 class MatchReader(ClassReader):
@@ -278,11 +285,14 @@ def padded(rows: Sequence[Example], pad: int) -> dict[str, Tensor]:
     for name in rows[0].columns:
         column = [row.columns[name] for row in rows]
         longest = max(map(len, column))
-        inputs[name] = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in column])
+        values = np.full((len(column), longest), pad, np.int64)
+        for place, row in enumerate(column):
+            values[place, : len(row)] = row
+        inputs[name] = torch.from_numpy(values)
         if any(len(row) < longest for row in column):
-            ends = torch.tensor([[len(row)] for row in column])
+            ends = np.array([[len(row)] for row in column])
             mask = "mask" if name == "tokens" else f"{name}_mask"
-            inputs[mask] = torch.arange(longest) < ends
+            inputs[mask] = torch.from_numpy(np.arange(longest) < ends)
     if rows[0].begins is not None:
         inputs["segments"] = _behind(inputs["tokens"], rows).long()
     return inputs

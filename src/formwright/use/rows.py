@@ -5,15 +5,19 @@ text on each line. What was in a row stays in it; the answer comes behind.
 """
 
 import csv
+import gzip
 import json
+import lzma
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import tee
 from pathlib import Path
 from typing import Any, TextIO
 
 from formwright.errors import InputError
+from formwright.tasks.files import suffix_of
 from formwright.tasks.reading import Reading
 from formwright.use.answers import Answer
 from formwright.use.readers import Row
@@ -24,6 +28,7 @@ _SECOND = (
     "text_b", "sentence2", "hypothesis", "question2", "text2", "context", "document", "second",
 )  # fmt: skip
 _SEPARATORS = (",", ";", "\t", "|")
+_PACKED: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
 _OBJECTS = (".jsonl", ".ndjson")
 Fields = dict[str, Any]
 
@@ -79,13 +84,18 @@ def read_file(
         seen: Told how many bytes were read, after each row.
     """
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            for row in _rows(file, path.suffix.lower(), path.name):
+        with (
+            open(path, "rb") as raw,
+            _PACKED.get(path.suffix.lower(), nullcontext)(raw) as unpacked,
+            TextIOWrapper(unpacked, encoding="utf-8-sig", newline="") as file,
+        ):
+            for row in _rows(file, suffix_of(path), path.name):
                 if seen is not None:
-                    seen(file.buffer.tell())
+                    seen(raw.tell())
                 yield row
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read: {why}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
 
