@@ -242,7 +242,9 @@ class MaskReader(Reader):
     def answers(
         self, model: Model, inputs: dict[str, Tensor], rows: Sequence[Example]
     ) -> list[Answer]:
-        found = model(**inputs).argmax(dim=-1)  # (b, n)
+        scores = model(**inputs).float()  # (b, n, v)
+        scores[..., list(self.tokenizer.specials.values())] = float("-inf")  # no words
+        found = scores.argmax(dim=-1)
         tokens, mask = inputs["tokens"], self.tokenizer.specials["mask"]
         filled = torch.where(tokens == mask, found, tokens).tolist()
         return [
