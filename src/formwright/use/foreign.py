@@ -5,6 +5,7 @@ from pathlib import Path
 from formwright.arch import Classify, Decoder, Features, Head, LanguageModel, MaskedLM, Span, Tag
 from formwright.errors import InputError
 from formwright.model import Model
+from formwright.model.beside import labels_of, pooling_of
 from formwright.tasks.reading import Kind, Reading
 from formwright.tasks.text import make_tokenizer
 
@@ -25,8 +26,6 @@ _SPECIALS: dict[Kind, tuple[str, ...]] = {
 
 def foreign_reading(folder: Path, model: Model) -> Reading:
     """How the model in a folder of Hugging Face's format reads texts."""
-    from formwright.model.pretrained import labels_of, pooling_of
-
     kind = _kind(model)
     tokenizer = make_tokenizer(str(folder), (), _SPECIALS.get(kind, ("pad",)))
     if tokenizer.vocab > model.frame.vocab:
@@ -39,7 +38,7 @@ def foreign_reading(folder: Path, model: Model) -> Reading:
         kind,
         tokenizer,
         model.frame.length,
-        labels_of(folder) if kind in ("classify", "tag") else (),
+        tuple(labels_of(folder)) if kind in ("classify", "tag") else (),
         pair=kind == "span",
         pool="mean" if pooling is None else pooling.how,
         normalise=pooling is not None and pooling.normalise,

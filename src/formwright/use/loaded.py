@@ -16,8 +16,9 @@ import torch
 from formwright.errors import InputError
 from formwright.files import read_json
 from formwright.model import Model, generate, load_model
+from formwright.model.beside import transformer_folder
 from formwright.model.build import CARD, TASK
-from formwright.model.families import CONFIG
+from formwright.model.families.config import CONFIG
 from formwright.tasks.batching import in_order
 from formwright.tasks.reading import Kind, Reading
 from formwright.use.answers import Answer, Passage, Written
@@ -184,7 +185,7 @@ def reading_of(folder: Path, model: Model) -> Reading:
     if (folder / TASK).is_file():
         data = read_json(folder / TASK, "what a model needs to read texts", _LARGEST)
         return Reading.from_data(data, str(folder / TASK))
-    if not (folder / CONFIG).is_file():
+    if not (transformer_folder(folder) / CONFIG).is_file():
         raise InputError(
             f"{folder} holds a model without {TASK}, which says how it reads texts; it was saved "
             "by itself. Train it with formwright train, or save it with save_model(.., task=..)."
