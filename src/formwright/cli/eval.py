@@ -1,15 +1,15 @@
 """``formwright eval``: how good a trained model is."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from formwright.cli.predict import MODEL_HELP
 from formwright.cli.train import TASK_HELP
 
 
 def run(
-    folder: Annotated[Path, typer.Argument(help="A run, or a saved model.", show_default=False)],
+    folder: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
     task: Annotated[
         str | None, typer.Option(help=TASK_HELP + " That of the run when not given.")
     ] = None,
@@ -21,16 +21,17 @@ def run(
 ) -> None:
     """Score a trained model on a task."""
     from formwright.cli.output import print_json
+    from formwright.cli.resolve import model_folder
     from formwright.errors import InputError
     from formwright.model import load_model
-    from formwright.tasks import load_task
-    from formwright.train.run import read_run
+    from formwright.use.tuning import task_for, task_of
 
-    where = _model_folder(folder)
-    name = task or read_run(where.parent)["task"]
-    loaded = load_task(name)
+    where = model_folder(folder)
     model = load_model(where, device=device)
-    if model.frame != loaded.frame:
+    name = task or task_of(where)
+    loaded = task_for(name, where, model.arch)
+    same = model.frame.head == loaded.frame.head and model.frame.vocab >= loaded.frame.vocab
+    if not same:
         raise InputError(
             f"{folder} was trained for {model.frame.head.NAME} with {model.frame.vocab} symbols; "
             f"{name} needs {loaded.frame.head.NAME} with {loaded.frame.vocab}."
@@ -43,14 +44,3 @@ def run(
     else:
         for metric, value in scores.items():
             print(f"{metric:20} {value:.4f}")
-
-
-def _model_folder(folder: Path) -> Path:
-    """Where the weights lie: in the folder, in its ``model``, or in that of its only seed."""
-    from formwright.errors import InputError
-
-    places = [folder, folder / "model", *sorted(folder.glob("seed-*/model"))]
-    found = [place for place in places if (place / "model.safetensors").is_file()]
-    if not found:
-        raise InputError(f"{folder} holds no trained model; is the run finished?")
-    return found[0]

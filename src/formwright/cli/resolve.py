@@ -14,6 +14,8 @@ from formwright.files import read_text
 if TYPE_CHECKING:
     from formwright.tasks import Task
 
+_RUNS = ("best", "model", "seed-0/model")  # where a run keeps its model
+HANDED = "inherited"  # where a trial keeps a model that a search handed over
 _LARGEST = 10_000_000  # bytes of a JSON file; a real one has a few thousand
 _TRIAL = re.compile(r".+#\d+")  # a trial of a search: runs/demo#17
 _NAME = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)+")  # a zoo name, not a string of layers
@@ -27,7 +29,8 @@ def resolve(text: str) -> Architecture:
 
 def resolve_for(text: str, task: "Task", width: int) -> Architecture:
     """The same for a task, which gives the frame, and the style of a bare string of layers."""
-    arch = _read(text.strip(), task.style(width))
+    named = _from_folder(model_folder(text)) if is_trained(text) else None
+    arch = named or _read(text.strip(), task.style(width))
     embedding = arch.backbone.embedding
     if embedding.clusters and embedding.clusters[-1] >= task.frame.vocab:
         # clusters of rare words are of the vocabulary they were published for
@@ -46,7 +49,7 @@ def model_folder(text: str) -> Path:
     if _TRIAL.fullmatch(text) and not os.path.isdir(text):
         return _trial_model(text)
     folder = Path(text)
-    for name in ("best", "model", "seed-0/model"):
+    for name in _RUNS:
         if _is_model(f"{text}/{name}"):
             return folder / name
     if not os.path.isdir(text):
@@ -57,19 +60,37 @@ def model_folder(text: str) -> Path:
     raise InputError(f"{text} holds no trained model; give a run that has ended, or its trial.")
 
 
-def _trial_model(text: str) -> Path:
+def is_trained(text: str) -> bool:
+    """Whether ``text`` means weights to go on from: a model's folder or a run.
+
+    A trial means its architecture, unless its weights were handed over to it by the search: they
+    are then what was found.
+    """
+    if _TRIAL.fullmatch(text) and not os.path.isdir(text):
+        run, _, number = text.rpartition("#")
+        return os.path.isdir(run) and _trial_folder(run, number).joinpath(HANDED).is_dir()
+    places = (text, *(f"{text}/{name}" for name in _RUNS))
+    return any(_is_model(place) for place in places)
+
+
+def _trial_folder(run: str, number: str) -> Path:
     from formwright.study import Study
 
-    run, _, number = text.rpartition("#")
     study = Study.open(run)
     try:
         _check_trial(run, number, len(study.trials))
-        folder = study.trial_folder(int(number)) / "run" / "model"
+        return study.trial_folder(int(number))
     finally:
         study.close()
-    if not _is_model(str(folder)):
-        raise InputError(f"Trial {number} of {run} left no trained model; choose another one.")
-    return folder
+
+
+def _trial_model(text: str) -> Path:
+    run, _, number = text.rpartition("#")
+    folder = _trial_folder(run, number)
+    for place in (folder / "run" / "model", folder / HANDED):
+        if _is_model(str(place)):
+            return place
+    raise InputError(f"Trial {number} of {run} left no trained model; choose another one.")
 
 
 def _check_trial(run: str, number: str, count: int) -> None:

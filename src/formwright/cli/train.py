@@ -20,6 +20,9 @@ def run(
     steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
     time: Annotated[str | None, typer.Option(help="How long, such as 90s, 5m or 1h.")] = None,
     width: Annotated[int, typer.Option(help="Width, where the string gives none.")] = 128,
+    new: Annotated[
+        bool, typer.Option("--new", help="New weights, where a model is named.")
+    ] = False,
     seeds: Annotated[int, typer.Option(help="Train so often, with seeds 0, 1, ...")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
@@ -27,20 +30,34 @@ def run(
     tensorboard: Annotated[Path | None, typer.Option(help="Also log for TensorBoard here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
-    """Train an architecture on a task. The same command again continues where it stopped."""
+    """Train an architecture on a task, or go on from a model's folder or a run's best model.
+
+    The same command again continues where it stopped.
+    """
+    from functools import partial
+
     from formwright.cli.progress import watching
-    from formwright.cli.resolve import resolve_for
+    from formwright.cli.resolve import is_trained, model_folder, resolve_for
     from formwright.tasks import load_task
     from formwright.train import train_seeds
+    from formwright.use.tuning import Tuning
 
-    loaded = load_task(task)
-    found = resolve_for(arch, loaded, width)
-    config = _config(found.backbone.width, steps, time, set_ or [])
-    folder = out or _usual_folder(found, task, config)
+    begun: Any
+    if is_trained(arch) and not new:
+        tuning = Tuning.of(model_folder(arch), task)
+        found, loaded = tuning.model.arch, tuning.task
+        config = _changed(tuning.config(steps, seconds(time) if time else None), set_ or [])
+        begun = partial(tuning.begun, config)
+        start = str(tuning.folder.resolve())
+    else:
+        loaded = load_task(task)
+        begun = found = resolve_for(arch, loaded, width)
+        config, start = _config(found.backbone.width, steps, time, set_ or []), ""
+    folder = out or _usual_folder(found, task, config, start)
     numbers = range(config.seed, config.seed + max(1, seeds))
     with watching(quiet=json, tensorboard=tensorboard, folder=folder) as on_event:
         results = train_seeds(
-            found, loaded, config, numbers, out=folder, on_event=on_event, device=device
+            begun, loaded, config, numbers, out=folder, on_event=on_event, device=device
         )
     _report(results, folder, json)
 
@@ -53,7 +70,13 @@ def _config(width: int, steps: int | None, time: str | None, changes: list[str])
         seconds=seconds(time) if time is not None else None,
         lr=default_lr(width),
     )
+    return _changed(base, changes)
+
+
+def _changed(base: "TrainConfig", changes: list[str]) -> "TrainConfig":
+    """With the numbers that were set by hand."""
     from formwright.recipes.setting import settings
+    from formwright.train import TrainConfig
 
     return base.replace(**settings(TrainConfig, changes))
 
@@ -73,14 +96,14 @@ def seconds(text: str) -> float:
     return found
 
 
-def _usual_folder(arch: Any, task: str, config: "TrainConfig") -> Path:
+def _usual_folder(arch: Any, task: str, config: "TrainConfig", start: str = "") -> Path:
     """A folder that the same command finds again and another one does not."""
     import hashlib
     from json import dumps
 
     from formwright.arch import arch_id
 
-    asked = dumps([arch_id(arch), task, config.to_data()], sort_keys=True)
+    asked = dumps([arch_id(arch), task, config.to_data(), *([start] if start else [])])
     kind = "".join(
         c if c.isalnum() else "-" for c in task.split(":", maxsplit=1)[0].split("?", maxsplit=1)[0]
     )

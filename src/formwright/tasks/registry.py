@@ -67,6 +67,12 @@ def task_names() -> list[tuple[str, str]]:
     return [(entry.shown, entry.description) for _, entry in entries]
 
 
+def option_names(text: str) -> list[str]:
+    """The options that a task, as a user writes it, has."""
+    kind = _OPTIONS.sub("", text.strip()).partition(":")[0]
+    return list(inspect.signature(tasks.get(kind).options).parameters)
+
+
 def load_task(text: str, **options: Any) -> Task:
     """The task that ``text`` names.
 

@@ -5,18 +5,23 @@ so bytes with padding are byte + 1 (257 symbols, as in the Long Range Arena) and
 are the byte itself.
 """
 
+import hashlib
+import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from formwright.errors import InputError
+from formwright.files import read_json
 from formwright.tasks.registry import Options
 
 WORD = re.compile(r"<[^<>\s]+>|\w+(?:['\u2019]\w+)*|[^\w\s]")
 _PIECES = re.compile(r"\n|[^\s]+")  # a line's end counts as a word where text runs on
+_TASK, _LARGEST = "task.json", 1_000_000_000  # beside a model; bytes
 _SEVERAL = 1000  # words that must remain before rare ones are given up
 USUAL_WORDS = 20_000
 
@@ -252,7 +257,8 @@ def make_tokenizer(
     Args:
         spec: ``bytes``; ``chars``; ``words``, ``words:N`` (the N commonest); ``spaces`` (what
             stands between spaces, as it is); ``shapes`` (the same, rare words by their looks);
-            ``bpe:N``; ``wordpiece:N``; or a folder or file with a ready-made tokeniser.
+            ``bpe:N``; ``wordpiece:N``; a folder or file with a ready-made tokeniser; or the folder
+            of a model, for its own.
         texts: Training texts.
         specials: Special symbols the task needs.
         running: Running text, as for language models: words are what stands between spaces.
@@ -268,11 +274,25 @@ def make_tokenizer(
         plain = Pieces if running or kind == "spaces" else Words
         words = Shapes if kind == "shapes" else plain
         return words(spec, _common(words, texts, most, keep_all=running), specials)
+    if os.path.isfile(f"{spec}/{_TASK}"):
+        return _of_model(spec, specials)
     from formwright.tasks import subword  # noqa: PLC0415  # loads a large library
 
     if kind in ("bpe", "wordpiece"):
         return subword.train(kind, _number(spec, size or "8000"), texts, specials)
     return subword.from_path(spec, specials)
+
+
+def _of_model(folder: str, specials: Sequence[str]) -> Tokenizer:
+    """The tokeniser that a model of ours was trained with."""
+    data = read_json(Path(folder) / _TASK, "what a model needs to read texts", _LARGEST)
+    found = restore(data["tokenizer"])
+    if missing := sorted(set(specials) - set(found.specials) - {"pad"}):
+        raise InputError(
+            f"{folder} reads texts without the special symbol {missing[0]!r}, which this task "
+            "needs; begin with new weights, or with a model of the same kind of task."
+        )
+    return found
 
 
 def restore(state: Mapping[str, Any]) -> Tokenizer:
@@ -293,6 +313,8 @@ def fingerprint(spec: str) -> str:
     """What besides ``spec`` and the texts decides a tokeniser: ready-made files, versions."""
     if spec.partition(":")[0] in ("bytes", "chars", "words", "spaces", "shapes"):
         return ""
+    if os.path.isfile(f"{spec}/{_TASK}"):
+        return hashlib.sha256(Path(spec, _TASK).read_bytes()).hexdigest()
     from formwright.tasks import subword  # noqa: PLC0415  # loads a large library
 
     return subword.fingerprint(spec)

@@ -28,6 +28,7 @@ class TrainConfig:
     cooldown: float = 0.3  # wsd: the share of the run, its last, over which the rate falls
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
+    layer_decay: float = 1.0  # of the rate, from each layer to the one below it
     clip: float = 1.0  # largest norm of the gradient; 0 leaves it alone
 
     dropout: float = 0.0
@@ -55,6 +56,8 @@ class TrainConfig:
             raise InputError(f"steps={self.steps} must be at least 1.")
         if not 0 < self.lr < 10:
             raise InputError(f"lr={self.lr} must lie above 0 and below 10.")
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(f"layer_decay={self.layer_decay} must lie above 0 and be at most 1.")
         if not 0 <= self.cooldown <= 1:
             raise InputError(f"cooldown={self.cooldown} must be a share, from 0 to 1.")
         if self.keep_best and self.evaluate_every < 1:

@@ -29,7 +29,7 @@ from formwright.train.distributed import (
     spread,
     whole,
 )
-from formwright.train.optim import make_optimiser
+from formwright.train.optim import SCALE, make_optimiser
 from formwright.train.schedule import rate
 
 MIX = 0x9E3779B97F4A7C15  # spreads (seed, step) over 63 bits
@@ -200,7 +200,7 @@ class Engine:
         limit = self.config.clip or float("inf")
         norm = nn.utils.clip_grad_norm_(parameters, limit, foreach=True)
         for group in self.optimiser.param_groups:
-            group["lr"] = self.rate()
+            group["lr"] = self.rate() * group[SCALE]
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return whole(norm).detach()

@@ -8,6 +8,7 @@ with steps as large as AdamW's (Liu et al. 2025, https://arxiv.org/abs/2502.1698
 rates suit both; AdamW for all else.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,15 +18,24 @@ from torch.optim import Optimizer
 
 from formwright.train.config import TrainConfig
 
+SCALE = "scale"  # of a group's rate, as a share of the run's
+_LAYER = re.compile(r"stacks\.(\w+)\.layers\.(\d+)\.")
+
 
 def make_optimiser(model: nn.Module, config: TrainConfig) -> Optimizer:
-    """The optimiser of a run. Vectors (biases, norms) are not decayed, matrices are."""
+    """The optimiser of a run. Vectors (biases, norms) are not decayed, matrices are.
+
+    With ``layer_decay`` the rate falls from the last layer of each stack to its first, and once
+    more to the embedding: what a pre-trained model has learnt first is changed least.
+    """
+    scales = _scales(model, config.layer_decay)
     parameters = [p for p in model.parameters() if p.requires_grad]
     if config.optimiser == "muon":
         mine = {id(p) for p in _matrices(model)}
         matrices = [p for p in parameters if id(p) in mine]
-        return Muon(matrices, _groups([p for p in parameters if id(p) not in mine], config), config)
-    groups = _groups(parameters, config)
+        rest = [p for p in parameters if id(p) not in mine]
+        return Muon(_groups(matrices, config, scales), _groups(rest, config, scales), config)
+    groups = _groups(parameters, config, scales)
     if config.optimiser == "adafactor":
         return torch.optim.Adafactor(groups, lr=config.lr)
     if config.optimiser == "lamb":
@@ -33,13 +43,39 @@ def make_optimiser(model: nn.Module, config: TrainConfig) -> Optimizer:
     return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, foreach=True)
 
 
-def _groups(parameters: list[nn.Parameter], config: TrainConfig) -> list[dict[str, Any]]:
-    """Parameters that are decayed, and those that are not."""
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
+def _groups(
+    parameters: list[nn.Parameter], config: TrainConfig, scales: dict[int, float]
+) -> list[dict[str, Any]]:
+    """Parameters that are decayed, and those that are not, by the scale of their rate."""
+    groups: list[dict[str, Any]] = []
+    for scale in sorted({scales[id(p)] for p in parameters}, reverse=True):
+        here = [p for p in parameters if scales[id(p)] == scale]
+        for decay, kept in (
+            (config.weight_decay, [p for p in here if p.dim() >= 2]),
+            (0.0, [p for p in here if p.dim() < 2]),
+        ):
+            if kept:
+                groups.append({"params": kept, "weight_decay": decay, SCALE: scale})
+    return groups
+
+
+def _scales(model: nn.Module, decay: float) -> dict[int, float]:
+    """The share of the rate that each parameter learns with."""
+    places = {name: _LAYER.match(name) for name, _ in model.named_parameters()}
+    depth: dict[str, int] = {}
+    for found in places.values():
+        if found is not None:
+            depth[found[1]] = max(depth.get(found[1], 0), int(found[2]) + 1)
+    deepest = max(depth.values(), default=0)
+    scales = {}
+    for name, parameter in model.named_parameters():
+        found = places[name]
+        if found is not None:
+            below = depth[found[1]] - 1 - int(found[2])
+        else:
+            below = deepest if name.startswith(("embedding.", "absolute.", "positions.")) else 0
+        scales[id(parameter)] = decay**below
+    return scales
 
 
 def _matrices(model: nn.Module) -> Iterator[Tensor]:
@@ -53,12 +89,12 @@ class Muon(Optimizer):
     """Torch's Muon for some matrices and AdamW for the rest, as one optimiser with one state."""
 
     def __init__(
-        self, matrices: list[nn.Parameter], rest: list[dict[str, Any]], config: TrainConfig
+        self, matrices: list[dict[str, Any]], rest: list[dict[str, Any]], config: TrainConfig
     ) -> None:
-        numbers: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
         self.parts: list[Optimizer] = []
         if matrices:
-            self.parts.append(torch.optim.Muon(matrices, **numbers, adjust_lr_fn="match_rms_adamw"))
+            muon = torch.optim.Muon(matrices, lr=config.lr, adjust_lr_fn="match_rms_adamw")
+            self.parts.append(muon)
         if rest:
             adamw = torch.optim.AdamW(rest, lr=config.lr, betas=config.betas, foreach=True)
             self.parts.append(adamw)

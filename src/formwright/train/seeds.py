@@ -1,12 +1,13 @@
 """The same run with several seeds: one number alone says little."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from formwright.arch import Architecture
+from formwright.model import Model
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.loop import OnProgress
@@ -36,7 +37,7 @@ class Seeds:
 
 
 def train_seeds(
-    arch: Architecture,
+    what: Architecture | Callable[[int], Model],
     task: Task,
     config: TrainConfig,
     seeds: Sequence[int],
@@ -45,12 +46,16 @@ def train_seeds(
     on_event: OnProgress | None = None,
     **options: Any,
 ) -> Seeds:
-    """Train once per seed, each in a folder of its own below ``out``."""
+    """Train once per seed, each in a folder of its own below ``out``.
+
+    ``what`` may be a function that gives the model to go on from, for a seed.
+    """
     results = []
     for seed in seeds:
         folder = Path(out) / f"seed-{seed}" if out is not None else None
         changed = config.replace(seed=seed)
-        _, result = train(arch, task, changed, out=folder, on_event=on_event, **options)
+        begun = what if isinstance(what, Architecture) else what(seed)
+        _, result = train(begun, task, changed, out=folder, on_event=on_event, **options)
         results.append(result)
         if result.state == "interrupted":
             break

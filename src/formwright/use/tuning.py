@@ -1,0 +1,105 @@
+"""A trained model that learns a task of the user's: its own tokeniser, its own weights.
+
+The numbers are those that pre-trained encoders are tuned with (Devlin et al. 2018,
+https://arxiv.org/abs/1810.04805): three times over the data, a rate that rises and falls in a
+straight line. Lower layers learn more slowly (Howard and Ruder 2018,
+https://arxiv.org/abs/1801.06146), and the weights that were best on the validation set are kept.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from formwright.arch import Architecture, Learned
+from formwright.errors import InputError
+from formwright.files import read_json
+from formwright.model import Model, load_model, with_frame
+from formwright.model.build import TASK
+from formwright.tasks import Task, load_task
+from formwright.tasks.registry import option_names
+from formwright.train import TrainConfig
+
+_LARGEST = 1_000_000_000  # bytes of a file of JSON
+_EPOCHS, _LOOKS, _WARM = 3, 20, 0.06
+USUAL = TrainConfig(
+    lr=1e-4,
+    schedule="linear",
+    batch_tokens=1024,
+    weight_decay=0.01,
+    betas=(0.9, 0.999),
+    layer_decay=0.95,
+    dropout=0.1,
+    attention_dropout=0.1,
+    keep_best=True,
+    evaluate_every=1,
+)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A model that is to learn a task.
+
+    Args:
+        folder: Of the model.
+        model: It.
+        task: Read with the model's tokeniser.
+    """
+
+    folder: Path
+    model: Model
+    task: Task
+
+    @classmethod
+    def of(cls, folder: Path, task: str) -> "Tuning":
+        """A model's folder and a task, as long as the model can read."""
+        model = load_model(folder)
+        return cls(folder, model, task_for(task, folder, model.arch))
+
+    def begun(self, config: TrainConfig, seed: int) -> Model:
+        """The model with the task's head, new unless it is the same."""
+        return with_frame(
+            self.model,
+            self.task.frame,
+            seed=seed,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+        )
+
+    def config(self, steps: int | None, seconds: float | None) -> TrainConfig:
+        """The usual numbers; three times over the data where nothing else is said."""
+        if steps is None and seconds is None:
+            plan = self.task.sampler(batch_tokens=USUAL.batch_tokens, seed=0)
+            steps = max(1, _EPOCHS * plan.steps_per_epoch)
+        expected = steps or 1000
+        return USUAL.replace(
+            steps=steps,
+            seconds=seconds,
+            warmup=max(1, round(_WARM * expected)),
+            evaluate_every=max(1, expected // _LOOKS),
+        )
+
+
+def task_of(folder: Path) -> str:
+    """The task that a model was trained on."""
+    if not (folder / TASK).is_file():
+        raise InputError(f"{folder} does not say what it was trained on; name it with --task.")
+    data = read_json(folder / TASK, "what a model needs to read texts", _LARGEST)
+    name: str = data["task"]
+    return name
+
+
+def task_for(name: str, folder: Path, arch: Architecture) -> Task:
+    """The task as a model reads it: with its tokeniser, no longer than its positions."""
+    options: dict[str, Any] = {}
+    if "tokenizer" in option_names(name) and "tokenizer=" not in name:
+        options["tokenizer"] = str(folder)
+    task = load_task(name, **options)
+    longest, learned = arch.longest, isinstance(arch.backbone.position, Learned)
+    if learned and longest is not None and task.frame.length > longest:
+        if "length" not in option_names(name):
+            raise InputError(
+                f"{name} has texts of {task.frame.length:,} tokens; the model has positions for "
+                f"{longest:,}."
+            )
+        task = load_task(name, **options, length=longest)
+    return task
