@@ -24,8 +24,10 @@ def run(
     from formwright.errors import InputError
     from formwright.model import load_model
     from formwright.tasks import load_task
+    from formwright.train import device_of_text
     from formwright.train.run import read_run
 
+    device_of_text(device)
     where = _model_folder(folder)
     name = task or read_run(where.parent)["task"]
     loaded = load_task(name)

@@ -28,12 +28,15 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Train an architecture on a task. The same command again continues where it stopped."""
+    from formwright.cli.output import say_notes
     from formwright.cli.progress import watching
     from formwright.cli.resolve import resolve_for
     from formwright.tasks import load_task
-    from formwright.train import train_seeds
+    from formwright.train import device_of_text, train_seeds
 
+    device_of_text(device)  # before anything that takes long
     loaded = load_task(task)
+    say_notes(loaded, quiet=json)
     found = resolve_for(arch, loaded, width)
     config = _config(found.backbone.width, steps, time, set_ or [])
     folder = out or _usual_folder(found, task, config)

@@ -22,19 +22,27 @@ from formwright.tasks.base import IGNORED, Batch, BatchSampler, Task, device_of,
 from formwright.tasks.batching import BucketSampler, ShuffledPlan, StreamSampler, draw
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.files import (
+    READING,
     Sources,
     find_splits,
-    need_column,
     read_bytes,
-    read_table,
     read_text,
     suffix_of,
 )
+from formwright.tasks.guide import PACKED, Column, Guide, option
 from formwright.tasks.registry import task
-from formwright.tasks.text import Bytes, TextOptions, Tokenizer, make_tokenizer, restore
+from formwright.tasks.tables import need_column, read_table
+from formwright.tasks.text import (
+    TOKENIZERS,
+    Bytes,
+    TextOptions,
+    Tokenizer,
+    make_tokenizer,
+    restore,
+)
 
-_SUFFIXES = (".txt", ".text", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".tokens", ".raw")
-_ROWS = (".jsonl", ".ndjson", ".csv", ".tsv")
+_ROWS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+_SUFFIXES = (".txt", ".text", ".md", *_ROWS, ".tokens", ".raw")
 _TEXT_NAMES = ("text", "content", "body", "sentence", "document")
 _CHUNK = 1_000_000  # characters that are tokenised at once
 _HIDDEN, _MASKED, _SWAPPED = 0.15, 0.8, 0.1  # shares as in BERT
@@ -46,17 +54,46 @@ _SHARE = 0.05  # of a single file for valid, and for test
 class StreamOptions(TextOptions):
     """How running text is read."""
 
-    tokenizer: str = "bytes"
-    text_column: str | None = None
+    tokenizer: str = option("bytes", TOKENIZERS)
+    length: int | None = option(None, "Tokens of a segment: 256 of bytes and chars, else 128.")
+    text_column: str | None = option(None, "The column of the text, in tables.")
 
 
-@task("lm", "the next symbol of a text: a file, or train/valid/test files", StreamOptions, "PATH")
+def _guide(kind: str) -> Guide:
+    return Guide(
+        metrics={
+            "bits_per_byte": "Of tokenizer=bytes; given for all but words. Less is better.",
+            "bits_per_character": "Of tokenizer=chars. Less is better.",
+            "perplexity": "Of the other tokenisers. Less is better.",
+        },
+        formats={
+            "txt, md, raw, ...": "Running text, read as one stream.",
+            "csv, tsv, jsonl, parquet": "A column of texts, one after the other.",
+            **PACKED,
+        },
+        columns=(Column("text", "The text.", _TEXT_NAMES),),
+        splits="Files named train, valid (or dev) and test, in a folder or beside the training "
+        "file, or given as valid=PATH and test=PATH. Else the last 5 % of the training text are "
+        "valid; of a single file the last 10 % are valid and test.",
+        files={"book.txt": "It was a dark night.\nNobody came.\nThe wind was cold and loud.\n"},
+        example=f"{kind}:book.txt",
+        default="bits_per_byte; it follows from the tokeniser",
+    )
+
+
+@task(
+    "lm",
+    "the next symbol of a text: a file, or train/valid/test files",
+    StreamOptions,
+    "PATH",
+    _guide("lm"),
+)
 def lm(path: str, name: str, options: StreamOptions) -> Task:
     """Language modelling on the user's text."""
     return LanguageTask(name, options.length, *_load(path, options, ()))
 
 
-@task("mlm", "hidden symbols of a text, as BERT learns", StreamOptions, "PATH")
+@task("mlm", "hidden symbols of a text, as BERT learns", StreamOptions, "PATH", _guide("mlm"))
 def mlm(path: str, name: str, options: StreamOptions) -> Task:
     """Masked language modelling on the user's text."""
     return MaskedTask(name, options.length, *_load(path, options, ("mask",)))
@@ -276,7 +313,7 @@ def _load(
         Path(path).expanduser(), _SUFFIXES, valid=options.valid, test=options.test
     )
     settings = options.settings(
-        column=options.text_column, specials=specials, sources=sources.digest
+        column=options.text_column, specials=specials, sources=sources.digest, reading=READING
     )
     stored = cached("text", settings, lambda: _prepare(sources, options, specials))
     words = "as given"
