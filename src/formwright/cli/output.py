@@ -31,8 +31,9 @@ def wrapped(text: str) -> str:
 def say_notes(task: "Task", *, quiet: bool) -> None:
     """What a user should know about their data before they believe a number."""
     from formwright.tasks.examples import ExampleTask
+    from formwright.tasks.lm import StreamTask
 
-    if isinstance(task, ExampleTask) and not quiet:
+    if isinstance(task, ExampleTask | StreamTask) and not quiet:
         for note in task.cautions():
             print(wrapped(f"note: {note}"), flush=True)
 

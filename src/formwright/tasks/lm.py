@@ -189,8 +189,16 @@ class StreamTask(Task):
             "tokenizer": self.tokenizer.spec,
             "split": self.words,
             "truncated": {},
-            "notes": ["rows are symbols: the text is read as a stream", *self.meta["notes"]],
+            "notes": [
+                "rows are symbols: the text is read as a stream",
+                *self.meta["notes"],
+                *self.cautions(),
+            ],
         }
+
+    def cautions(self) -> list[str]:
+        """What a user should know before they believe a number."""
+        return []
 
     def _examples(self) -> Iterator[str]:
         stream = self.stream("train")
@@ -253,8 +261,18 @@ class MaskedTask(StreamTask):
     """
 
     def _frame(self) -> Frame:
+        self.wanted = self.length
         self.length = min(self.length, *(len(stream) for stream in self.streams.values()))
         return Frame(self.tokenizer.vocab, self.length, MaskedLM())
+
+    def cautions(self) -> list[str]:
+        if self.length == self.wanted:
+            return []
+        sizes = {split: len(stream) for split, stream in self.streams.items()}
+        short = min(sizes, key=lambda split: sizes[split])
+        return [
+            f"{short} has {self.length} symbols, so segments have no more; usual: {self.wanted}"
+        ]
 
     def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
@@ -324,13 +342,17 @@ def _load(
 
 
 def _prepare(sources: Sources, options: StreamOptions, specials: tuple[str, ...]) -> Stored:
+    column, read = options.text_column, _raw if options.tokenizer == "bytes" else _text
+    parts: dict[str, Any] = {}
+    notes: dict[str, None] = {}  # each once, in order
+    for split, path in sources.paths.items():
+        parts[split], told = read(path, column)
+        notes |= dict.fromkeys(told)
+    parts = _cut(parts, b"\n" if options.tokenizer == "bytes" else "\n")
     if options.tokenizer == "bytes":
-        raw = {split: _raw(path, options.text_column) for split, path in sources.paths.items()}
-        return encode_streams(_cut(raw, b"\n"), Bytes(specials))
-    texts = {split: _text(path, options.text_column) for split, path in sources.paths.items()}
-    parts = _cut(texts, "\n")
+        return encode_streams(parts, Bytes(specials), tuple(notes))
     tokenizer = make_tokenizer(options.tokenizer, _chunks(parts["train"]), specials, running=True)
-    return encode_streams(parts, tokenizer)
+    return encode_streams(parts, tokenizer, tuple(notes))
 
 
 def encode_streams(
@@ -356,21 +378,24 @@ def encode_streams(
     return stored
 
 
-def _raw(path: Path, column: str | None) -> bytes:
+def _raw(path: Path, column: str | None) -> tuple[bytes, tuple[str, ...]]:
+    """The bytes of a text, and notes on how it was read."""
     if suffix_of(path) in _ROWS:
-        return _text(path, column).encode()
+        text, notes = _text(path, column)
+        return text.encode(), notes
     raw = read_bytes(path)
     if not raw.strip():
         raise InputError(f"{path} is empty.")
-    return raw
+    return raw, ()
 
 
-def _text(path: Path, column: str | None) -> str:
+def _text(path: Path, column: str | None) -> tuple[str, tuple[str, ...]]:
+    """A text, and notes on how it was read."""
     if suffix_of(path) not in _ROWS:
-        return read_text(path)
+        return read_text(path), ()
     table = read_table(path, known=[*_TEXT_NAMES, *([column] if column else [])])
     name = need_column(table, column, _TEXT_NAMES, "text")
-    return "".join(str(row.get(name) or "") + "\n" for row in table.rows)
+    return "".join(str(row.get(name) or "") + "\n" for row in table.rows), table.notes
 
 
 def _cut(parts: dict[str, Any], line_end: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def uneven(counts: Mapping[str, int], metric: str, what: str = "rows") -> list[s
     if seen[most] <= _UNEVEN * seen[least] and share <= _MOST:
         return []
     text = (
-        f"classes are uneven: {most!r} has {seen[most]:,} training {what} ({share:.0%}), "
+        f"classes are uneven: {most!r} has {seen[most]:,} training {what} ({100 * share:.0f} %), "
         f"{least!r} has {seen[least]:,}"
     )
     if metric not in _EVEN_METRICS:

@@ -15,6 +15,7 @@ from formwright.tasks.files import read_bytes, read_lines, read_text, suffix_of
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _LOOKED_AT = 20  # rows that must be cut alike by a separator
+_LONGEST_NAME = 30  # characters of what is proposed as the name of a column
 _QUOTED = 120  # characters of a line that a message quotes
 Row = dict[str, Any]
 
@@ -235,6 +236,11 @@ def no_column(
             f"there is no column {usual[0]!r} in {name}; {_has(table)}, and {looked} were looked "
             f"for. Say which one holds the {what}, as in {name}?{_written(options[:1], free)}."
         )
+    if len(table.cells) < 2 and len(options) > 1:
+        return InputError(
+            f"the first line of {name} is {_quoted(table.header)}, in which no comma, semicolon, "
+            f"tab or bar separates cells; columns for {' and '.join(options)} are needed."
+        )
     counted = _written(options, [str(n + 1) for n in range(len(table.cells))])
     return InputError(
         f"the first line of {name} is {_quoted(table.header)}, which names no column for the "
@@ -245,7 +251,8 @@ def no_column(
 
 
 def _written(options: Sequence[str], columns: Sequence[str]) -> str:
-    places = [*columns, *("..." for _ in options)]
+    named = (name if 0 < len(name) <= _LONGEST_NAME else "NAME" for name in columns)
+    places = [*named, *("..." for _ in options)]
     return "&".join(f"{option}={name}" for option, name in zip(options, places, strict=False))
 
 
