@@ -239,7 +239,7 @@ class Translation(ExampleTask):
         """A translation as BLEU compares it."""
         if self.tokenizer is None:
             return [str(number) for number in numbers]
-        if isinstance(self.tokenizer, Words):
+        if type(self.tokenizer) is Words:
             return self.tokenizer.words(numbers)
         return split_words(self.tokenizer.decode(numbers))
 
