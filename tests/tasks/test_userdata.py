@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from formwright.errors import InputError
+from formwright.estimate.spread import standard_error
 from formwright.model import build
 from formwright.tasks import Task, load_task, metrics, notes
+from formwright.train import TrainConfig
 
 
 def csv(folder: Path, **splits: list[tuple[str, str]]) -> Path:
@@ -310,3 +312,25 @@ def test_a_plain_function_is_better_when_it_is_more(data: Path) -> None:
         score(load_task(name, metric=lambda a, b: None))
     with pytest.raises(InputError, match="follows from the loss; it takes no metric of your own"):
         load_task(f"lm:{data}/book.txt", metric=share)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "wanted"),
+    [
+        ("sacrebleu", 25.0, 25.0 * 3**0.5),
+        ("mine", 0.2, 0.4),
+        ("mine", 30.0, 30.0),
+        ("mine", -3.0, 3.0),
+    ],
+)
+def test_how_far_a_metric_may_be_off_fits_its_scale(
+    tmp_path: Path, metric: str, value: float, wanted: float
+) -> None:
+    task: Any = load_task(pairs(tmp_path))
+    task.metric, rows = metric, len(task.split("valid"))
+    model = build(task.architecture("(sf)x1", 16))
+    found = standard_error(task, model, {metric: value, "loss": 1.0}, TrainConfig(steps=1))
+    count = (
+        rows if metric == "sacrebleu" else int(sum(b.count for b in task.batches(batch_tokens=9)))
+    )
+    assert found == pytest.approx(wanted / count**0.5)
