@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from formwright.model import Model, build, generate, load_model, load_pretrained, save_model
     from formwright.ops import Past
     from formwright.trial import Objective
+    from formwright.use import Loaded, load
 
 __version__ = "0.1.0"
 
@@ -33,11 +34,13 @@ _HOMES = {
     "model": ("Model", "build", "generate", "load_model", "load_pretrained", "save_model"),
     "ops": ("Past",),
     "trial": ("Objective",),
+    "use": ("Loaded", "load"),
 }
 _WHERE = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Architecture",
+    "Loaded",
     "Model",
     "Objective",
     "Past",
@@ -50,6 +53,7 @@ __all__ = [
     "draw_text",
     "from_json",
     "generate",
+    "load",
     "load_model",
     "load_pretrained",
     "notation",

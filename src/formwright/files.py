@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a JSON document, whole or not at all, without the name of the home folder."""
+    write_atomically(path, discreet(json.dumps(data, indent=1, ensure_ascii=False)).encode())
 
 
 def sync_folder(folder: Path) -> None:
@@ -60,3 +66,12 @@ def read_json(path: Path, what: str, largest: int) -> Any:
         return json.loads(read_text(path, what, largest))
     except (ValueError, RecursionError):
         raise FormatError(f"{path} is not a JSON document, so it is not {what}.") from None
+
+
+def discreet(text: str) -> str:
+    """The same text without the name of the home folder; other folders' names stay whole."""
+    home = str(Path.home())
+    if len(home) < 2:
+        return text
+    before = r"(?:(?<![\w./~-])|(?<=\\[nrt]))"  # in JSON a line may begin behind \\n
+    return re.sub(rf"{before}{re.escape(home)}(?!\.?[\w-])", "~", text)

@@ -96,7 +96,11 @@ def test_heads_divide_the_width_and_are_about_64_wide() -> None:
         ("s where x=identity", 9, "Expected a letter"),
         ("s where s=identity in decoder(64) for lm", 39, "cannot stand here"),
         ("s where s=residual(attention(2), norm=attention(2))", 11, "norm must be"),
-        ("s where s=residual(attention(2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14))", 70, "only"),
+        (
+            "s where s=residual(attention(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14))",
+            73,
+            "only",
+        ),
         ("s where s=residual(attention(2, heads=3))", 33, "twice"),
         ("s where s=residual()", 11, "needs inner"),
         ("s where s=residual([", 20, "never closed"),

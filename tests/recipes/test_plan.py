@@ -42,7 +42,7 @@ def test_five_minutes_an_hour_and_a_night_have_different_ladders() -> None:
 def test_each_stage_is_three_times_the_one_before(steps: int) -> None:
     stages = stages_for(steps)
     assert all(b == 3 * a for a, b in itertools.pairwise(stages))
-    assert stages[-1] <= max(50, steps // 6)
+    assert stages[-1] <= max(50, steps // 4)
 
 
 def test_a_plan_survives_being_written() -> None:

@@ -13,6 +13,7 @@ from formwright.cli.live import View
 from formwright.cost import Target, read_target
 from formwright.errors import FormwrightError, InputError
 from formwright.estimate.training import known_task
+from formwright.files import discreet
 from formwright.recipes import par
 from formwright.recipes.headline import headline_objectives
 from formwright.recipes.life import begin, conduct, recipe_of
@@ -22,7 +23,6 @@ from formwright.space import Limit, TreeSpace
 from formwright.space.constraint import Where
 from formwright.space.files import write_space
 from formwright.study import Study
-from formwright.study.job import discreet
 from formwright.study.outcome import read_outcome
 from formwright.testing.clock import counted_clock
 from formwright.trial import Objective

@@ -49,6 +49,12 @@ def test_where_nothing_holds_the_best_is_taken() -> None:
     assert chosen_duel(duels, limited=False).ours.number == 2
 
 
+def test_the_model_to_take_is_the_rival_where_nothing_is_as_good() -> None:
+    assert duel(final(1, 2.1, 4.0), RIVAL_).taken is RIVAL_
+    for bits in (1.9, 2.0, 2.005):
+        assert duel(final(1, bits, 4.0), RIVAL_).taken.number == 1
+
+
 def test_what_costs_as_much_within_the_interval_is_not_called_cheaper() -> None:
     level = final(1, 1.5, 9.99, 0.2, latency_low=9.8, latency_high=10.2)
     assert not duel(level, RIVAL_).cheaper

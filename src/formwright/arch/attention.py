@@ -22,6 +22,7 @@ class Attention(Layer):
     ``conv``: width of a causal depthwise convolution after each projection (Primer's MDHA).
     ``over``: the stream itself, or the encoder's output. ``out``: width of the result, that of
     the stream when not given. ``out_bias``: that of the output map, as ``bias`` when not given.
+    ``head_norm``: queries and keys of each head pass an RMSNorm of this eps (Qwen3).
     """
 
     paper = "https://arxiv.org/abs/1706.03762"
@@ -39,6 +40,7 @@ class Attention(Layer):
     project_out: bool = True
     out: Positive | None = None
     out_bias: bool | None = None
+    head_norm: float | None = None
 
     @property
     def has_out_bias(self) -> bool:
@@ -82,6 +84,8 @@ class Attention(Layer):
                 f"attention(out={self.out}, project_out=false) has no map to that width; "
                 "leave out one of the two."
             )
+        if self.head_norm is not None and self.query_key != "separate":
+            raise ShapeError("attention(head_norm=...) needs query_key=separate.")
         self.kind.check(self, site)
         if site.position is not None and self.sees(site.position):
             site.position.check(self, site)
@@ -113,6 +117,10 @@ class Attention(Layer):
         elif self.query_key == "solo":
             total += dense(load.tokens, queries, queries, bias=self.bias)
             total += Count(kept=load.tokens * queries)
+        if self.head_norm is not None:
+            made = load.tokens * queries + rows * keys
+            ratios = load.tokens * self.heads + rows * self.groups  # one number per vector
+            total += Count(params=2 * self.key_size(width), kept=made + ratios)
         return total
 
     def _key_rows(self, site: Site, load: Load) -> int:

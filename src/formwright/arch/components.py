@@ -50,6 +50,8 @@ def check_can_be_cut(node: Attention, *, across: bool) -> None:
         raise ShapeError(f"{node.kind.NAME} attention cannot be cut; only softmax attention can.")
     if not node.project_out:
         raise ShapeError("an attention without an output map is not a sum; set project_out=true.")
+    if across and node.head_norm is not None:
+        raise ShapeError("an attention that norms its queries and keys cannot be cut across them.")
     if across and node.query_key == "solo":
         raise ShapeError(
             "attention(query_key=solo) mixes the channels of all heads; only its values can be cut."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from formwright.arch.layer import LayerNorm, Norm
+from formwright.arch.layer import ActivationKind, LayerNorm, Norm, kept_by_activation
 from formwright.arch.node import Node, NonNegative, Positive, node
 from formwright.arch.site import Count, Load, Site, dense
 from formwright.errors import ShapeError
@@ -126,7 +126,7 @@ class Head(Node):
 
     def answers(self, other: "Head") -> bool:
         """Whether its answer has the form of the other's; hidden maps on the way are its own."""
-        free = {"hidden": (), "activation": "relu"}
+        free = {"hidden": (), "activation": "", "eps": 0.0}
         mine, theirs = ({**head.changed(), **free} for head in (self, other))
         return type(self) is type(other) and mine == theirs
 
@@ -152,16 +152,22 @@ class LanguageModel(Head):
 
 @node("mlm")
 class MaskedLM(Head):
-    """A score per symbol for hidden tokens; with ``transform`` after a dense map and norm."""
+    """A score per symbol for hidden tokens; with ``transform`` after a dense map and norm.
+
+    ``activation`` stands behind the dense map, ``eps`` is that of the norm.
+    """
 
     transform: bool = True
+    activation: ActivationKind = "gelu"
+    eps: float = 1e-12
 
     def count(self, seat: Seat, load: Load) -> Count:
         total = seat.embedding.count_output(seat.vocab, seat.width, seat.out, load)
         if self.transform:
             total += dense(load.tokens, seat.out, seat.out, bias=True)
             total += LayerNorm().count(Site(width=seat.out), load)
-            total += Count(kept=2 * load.tokens * seat.out)
+            kept = 1 + kept_by_activation(self.activation)
+            total += Count(kept=kept * load.tokens * seat.out)
         return total
 
 

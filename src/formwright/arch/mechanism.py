@@ -131,6 +131,8 @@ class Longformer(Mechanism):
         super().check(attention, site)
         if (self.global_tokens or self.lra) and attention.query_key != "separate":
             raise ShapeError("longformer's global projections need query_key=separate.")
+        if (self.global_tokens or self.lra) and attention.head_norm is not None:
+            raise ShapeError("longformer's global projections know no head_norm.")
 
     def count(self, attention: "Attention", site: Site, load: Load) -> Count:
         n = load.length

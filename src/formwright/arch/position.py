@@ -122,18 +122,23 @@ class T5Buckets(Position):
 class Rotary(Position):
     """Queries and keys are turned by an angle that grows with the position.
 
-    https://arxiv.org/abs/2104.09864, halves rotated as in Llama.
+    https://arxiv.org/abs/2104.09864, halves rotated as in Llama. ``channels``: only the first ones
+    of each head are turned, as in GPT-NeoX; all of them when not given.
     """
 
     paper = "https://arxiv.org/abs/2104.09864"
 
     base: float = 10000.0
+    channels: Positive | None = None
     turns = True
 
     def check(self, attention: "Attention", site: Site) -> None:
         key = attention.key_size(site.width)
-        if key % 2:
-            raise ShapeError(f"rotary positions turn pairs; a key size of {key} is odd.")
+        turned = self.channels or key
+        if turned % 2:
+            raise ShapeError(f"rotary positions turn pairs; a key size of {turned} is odd.")
+        if turned > key:
+            raise ShapeError(f"rotary positions cannot turn {turned} channels of heads of {key}.")
 
 
 @node("alibi")

@@ -11,6 +11,7 @@ from formwright.cli import (
     eval,
     measure,
     ops,
+    predict,
     profile,
     report,
     search,
@@ -33,7 +34,7 @@ app = typer.Typer(
 for verb in (zoo, describe, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, spaces, train, eval, report):
+for verb in (show, spaces, train, eval, predict, report):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
 

@@ -36,6 +36,48 @@ def resolve_for(text: str, task: "Task", width: int) -> Architecture:
     return arch.fitted(task.frame).check()
 
 
+def model_folder(text: str) -> Path:
+    """The folder of the trained model that a user means.
+
+    ``text`` is such a folder itself, a run of ``train`` or ``search``, or a trial, ``RUN#17``.
+    """
+    if _is_model(text):
+        return Path(text)
+    if _TRIAL.fullmatch(text) and not os.path.isdir(text):
+        return _trial_model(text)
+    folder = Path(text)
+    for name in ("best", "model", "seed-0/model"):
+        if _is_model(f"{text}/{name}"):
+            return folder / name
+    if not os.path.isdir(text):
+        raise InputError(
+            f"There is no folder {text}; give a run, a trial such as runs/demo#17, or the folder "
+            "of a model."
+        )
+    raise InputError(f"{text} holds no trained model; give a run that has ended, or its trial.")
+
+
+def _trial_model(text: str) -> Path:
+    from formwright.study import Study
+
+    run, _, number = text.rpartition("#")
+    study = Study.open(run)
+    try:
+        _check_trial(run, number, len(study.trials))
+        folder = study.trial_folder(int(number)) / "run" / "model"
+    finally:
+        study.close()
+    if not _is_model(str(folder)):
+        raise InputError(f"Trial {number} of {run} left no trained model; choose another one.")
+    return folder
+
+
+def _check_trial(run: str, number: str, count: int) -> None:
+    if int(number) >= count:
+        have = f"it has 0 to {count - 1}" if count else "it has none yet"
+        raise InputError(f"{run} has no trial {number}; {have}.")
+
+
 def _read(text: str, defaults: Style | None = None) -> Architecture:
     if text in zoo.names():
         return zoo.get(text).build()
@@ -68,7 +110,5 @@ def _from_study(text: str) -> Architecture:
 
     folder, _, number = text.rpartition("#")
     study = Study.open(folder)
-    trials = study.trials
-    if int(number) >= len(trials):
-        raise InputError(f"{folder} has no trial {number}; it has 0 to {len(trials) - 1}.")
+    _check_trial(folder, number, len(study.trials))
     return parse(study.notation(int(number)))

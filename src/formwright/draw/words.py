@@ -72,6 +72,8 @@ def _(layer: Attention, site: Site) -> Words:
         facts.append(_QUERY_KEY[layer.query_key])
     if layer.conv:
         facts.append(f"conv {layer.conv}")
+    if layer.head_norm is not None:
+        facts.append("normed queries and keys")
     if not layer.project_out:
         facts.append("no output map")
     title = "self-attention" if title == "attention" else title

@@ -4,7 +4,9 @@ Weights are safetensors; the architecture lies beside them as JSON. Nothing is e
 Folders in Hugging Face's format are read as well, see pretrained.py.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -12,13 +14,14 @@ from safetensors.torch import save
 
 from formwright.arch import Architecture, Frame, Learned, arch_id, from_json, to_json
 from formwright.errors import InputError
-from formwright.files import read_text, write_atomically
+from formwright.files import read_text, write_atomically, write_json
 from formwright.model.init import initialise
 from formwright.model.model import Model
 from formwright.model.pretrained import is_pretrained, load_pretrained, pretrained_architecture
 from formwright.ops.base import Builder
 
 _WEIGHTS, _ARCH = "model.safetensors", "architecture.json"
+TASK, CARD = "task.json", "card.json"
 _LARGEST = 10_000_000  # bytes of an architecture
 
 
@@ -46,8 +49,21 @@ def build(
         return initialise(Model(arch, builder)).to(device=device, dtype=dtype)
 
 
-def save_model(model: Model, folder: str | Path) -> Path:
-    """Write architecture and weights into a folder, each file whole or not at all."""
+def save_model(
+    model: Model,
+    folder: str | Path,
+    *,
+    task: Mapping[str, Any] | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a model into a folder, each file whole or not at all.
+
+    Args:
+        model: Architecture and weights.
+        folder: Where to.
+        task: How it reads texts and what its answers mean, for ``task.json``.
+        card: What is known of it, for ``card.json``.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
@@ -55,6 +71,9 @@ def save_model(model: Model, folder: str | Path) -> Path:
     metadata = {"architecture": arch_id(model.arch)}
     write_atomically(folder / _WEIGHTS, save(state, metadata))
     write_atomically(folder / _ARCH, to_json(model.arch, indent=1).encode())
+    for name, data in ((TASK, task), (CARD, card)):
+        if data is not None:
+            write_json(folder / name, data)
     return folder
 
 

@@ -17,11 +17,16 @@ def generate(
     *,
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
+    end: int | None = None,
 ) -> Tensor:
-    """Continue ``tokens`` (b, n) by ``length`` more; temperature 0 takes the likeliest."""
+    """Continue ``tokens`` (b, n) by ``length`` more; temperature 0 takes the likeliest.
+
+    It stops early once every row has written ``end``.
+    """
     if not isinstance(model.arch.backbone, Decoder):
         raise InputError("Only a decoder can continue a text; this model is not one.")
     past, new = Past(), tokens
+    done = torch.zeros_like(tokens[:, :1], dtype=torch.bool)
     for _ in range(length):
         scores = model(new, past=past)[:, -1]
         if temperature == 0:
@@ -30,4 +35,8 @@ def generate(
             chances = (scores / temperature).softmax(dim=-1)
             new = torch.multinomial(chances, 1, generator=generator)
         tokens = torch.cat((tokens, new), dim=1)
+        if end is not None:
+            done |= new == end
+            if bool(done.all()):
+                break
     return tokens

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from formwright.arch.frame import (
@@ -69,12 +68,13 @@ class LanguageModelHead(HeadModule):
 
 @operator(MaskedLM)
 class MaskedLMHead(HeadModule):
-    """A score per symbol, after a dense map, GELU and norm as in BERT."""
+    """A score per symbol, after a dense map, an activation and a norm as in BERT."""
 
     def __init__(self, node: MaskedLM, seat: Seat) -> None:
         super().__init__()
         self.dense = nn.Linear(seat.out, seat.out) if node.transform else None
-        self.norm = nn.LayerNorm(seat.out, eps=1e-12) if node.transform else None
+        self.norm = nn.LayerNorm(seat.out, eps=node.eps) if node.transform else None
+        self.activation = ACTIVATIONS[node.activation]
         self.output = OutputLayer(seat.embedding, seat)
 
     def forward(self, x: Tensor, mask: Tensor | None, embedding: EmbeddingModule) -> Tensor:
@@ -87,7 +87,7 @@ class MaskedLMHead(HeadModule):
     def _transformed(self, x: Tensor) -> Tensor:
         if self.dense is None or self.norm is None:
             return x
-        return self.norm(F.gelu(self.dense(x)))
+        return self.norm(self.activation(self.dense(x)))
 
 
 class _Maps(nn.Module):

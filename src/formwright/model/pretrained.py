@@ -1,13 +1,16 @@
 """Models from elsewhere: folders in Hugging Face's format, read as models of this library.
 
-``config.json`` gives the architecture, ``*.safetensors`` the weights; no other file is opened and
-nothing is ever unpickled. BERT, GPT-2 and Llama are known. A head that has no counterpart here is
-left out, and the model then gives its features; whatever would change what the layers compute is
-refused in a sentence.
+``config.json`` gives the architecture, ``*.safetensors`` the weights. Pickled weights are opened
+only if asked for, by torch's loader of plain tensors; code that a folder brings is never run. The
+families that are known are listed in families/. A head that has no counterpart here is left out,
+and the model then gives its features; whatever would change what the layers compute is refused in a
+sentence.
 """
 
-from collections.abc import Collection
+import pickle
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,68 +21,109 @@ from torch import Tensor
 from formwright.arch import Architecture
 from formwright.errors import InputError
 from formwright.files import read_json
-from formwright.model.families import CONFIG, LARGEST, Config, Form, family_of
+from formwright.model.beside import transformer_folder
+from formwright.model.families import family_of
+from formwright.model.families.base import Family
+from formwright.model.families.config import CONFIG, LARGEST, Config
+from formwright.model.families.form import Row
 from formwright.model.model import Model
 
-_WEIGHTS, _INDEX, _PICKLED = "model.safetensors", "model.safetensors.index.json", ".bin"
+_WEIGHTS, _PICKLED, _INDEX = "model.safetensors", "pytorch_model.bin", ".index.json"
 # What is stored beside the weights and says nothing that config.json does not.
-_BUFFERS = ("position_ids", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
+_BUFFERS = (
+    "position_ids", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+    "rotary_emb.inv_freq",
+)  # fmt: skip
 _NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def is_pretrained(folder: Path) -> bool:
     """Whether a folder looks like one of Hugging Face's."""
-    return (folder / CONFIG).is_file()
+    return (transformer_folder(folder) / CONFIG).is_file()
 
 
-def pretrained_architecture(folder: str | Path) -> Architecture:
+def pretrained_architecture(folder: str | Path, *, unsafe_pickle: bool = False) -> Architecture:
     """The architecture of a checkpoint; of its weights only names and shapes are looked at."""
-    family = family_of(Config(Path(folder)))
-    with _Tensors(Path(folder)) as tensors:
+    folder = transformer_folder(folder)
+    family = family_of(Config.read(folder))
+    with _Tensors(folder, unsafe_pickle=unsafe_pickle) as tensors:
         return family.architecture(tensors.shapes)
 
 
-def load_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -> Model:
-    """The model in a folder of Hugging Face's format; weights of half precision become float32."""
-    config = Config(Path(folder))
-    family = family_of(config)
-    with _Tensors(Path(folder)) as tensors:
+def load_pretrained(
+    folder: str | Path, *, device: torch.device | str = "cpu", unsafe_pickle: bool = False
+) -> Model:
+    """The model in a folder of Hugging Face's format; weights of half precision become float32.
+
+    Args:
+        folder: With config.json and weights, or one of sentence-transformers around it.
+        device: Where the model is to be.
+        unsafe_pickle: Open pickled weights too, where there are no safetensors.
+    """
+    folder = transformer_folder(folder)
+    family = family_of(Config.read(folder))
+    with _Tensors(folder, unsafe_pickle=unsafe_pickle) as tensors:
         arch = family.architecture(tensors.shapes)
         with torch.device("meta"):
             model = Model(arch)
-        prefix = family.prefix if tensors.begins(family.prefix) else ""
-        wanted, state, used = model.state_dict(), {}, set()
-        for ours, theirs, form in family.pairs(model):
-            name = theirs[1:] if theirs.startswith("/") else prefix + theirs
-            state[ours] = _fitting(tensors, name, form, wanted[ours])
-            used.add(name)
-        _nothing_left(tensors.shapes, used, prefix, config)
-    model.load_state_dict(state, strict=True, assign=True)
+        model.load_state_dict(_state(family, arch, model, tensors), strict=True, assign=True)
     return model.to(device)
 
 
-def _fitting(tensors: "_Tensors", name: str, form: Form, wanted: Tensor) -> Tensor:
-    found = form(tensors.read(name))
-    if found.dtype not in _NUMBERS:
+def _state(
+    family: Family, arch: Architecture, model: Model, tensors: "_Tensors"
+) -> dict[str, Tensor]:
+    """Every weight of a model from where it is stored."""
+    prefix = family.prefix_of(arch)
+    prefix = prefix if any(name.startswith(prefix) for name in tensors.shapes) else ""
+    wanted, used = model.state_dict(), set()
+    state: dict[str, Tensor] = {}
+    for row in family.rows(arch, wanted):
+        if not row.theirs:
+            state |= {name: torch.zeros(wanted[name].shape) for name in row.ours}
+            continue
+        name = row.theirs[1:] if row.theirs.startswith("/") else prefix + row.theirs
+        state |= _fitting(tensors, name, row, wanted)
+        used.add(name)
+    _nothing_left(tensors.shapes, used, prefix, family)
+    return state
+
+
+def _fitting(
+    tensors: "_Tensors", name: str, row: Row, wanted: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """One stored tensor as the ones of ours that it holds."""
+    stored = tensors.read(name)
+    if stored.dtype not in _NUMBERS:
         raise InputError(
-            f"{tensors.folder}: {name} is stored as {found.dtype}; give weights that are not "
+            f"{tensors.folder}: {name} is stored as {stored.dtype}; give weights that are not "
             "quantised."
         )
-    if found.shape != wanted.shape:
+    try:
+        found = row.form.there(stored)
+    except RuntimeError:  # it cannot be divided so
+        found = ()
+    if [x.shape for x in found] != [wanted[ours].shape for ours in row.ours]:
         raise InputError(
             f"{tensors.folder}: {name} has shape {list(tensors.shapes[name])}, which is not what "
             f"{CONFIG} describes; one of the two belongs to another model."
         )
-    return (found if found.dtype == torch.float64 else found.float()).clone()
+    exact = stored.dtype == torch.float64
+    return {
+        ours: (x if exact else x.float()).clone(memory_format=torch.contiguous_format)
+        for ours, x in zip(row.ours, found, strict=True)
+    }
 
 
 def _nothing_left(
-    names: Collection[str], used: Collection[str], prefix: str, config: Config
+    names: Collection[str], used: Collection[str], prefix: str, family: Family
 ) -> None:
     """Weights of layers that were not used would mean that the model computes something else."""
+    known = (*_BUFFERS, *family.surplus)
+    config = family.config
     for name in sorted(set(names) - set(used)):
         body = name.startswith(prefix) and not name.startswith(("cls.", "lm_head.", "classifier."))
-        if body and "pooler" not in name and not name.endswith(_BUFFERS):
+        if body and "pooler" not in name and not name.endswith(known):
             raise InputError(
                 f"{config.folder}: {name} is no part of the {config.kind} that {CONFIG} describes; "
                 "this variant cannot be read."
@@ -92,56 +136,81 @@ def _nothing_left(
 class _Tensors:
     """The tensors of a folder, in one file or several, read one at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, unsafe_pickle: bool) -> None:
+        self.folder, self.unsafe_pickle = folder, unsafe_pickle
         self.shapes: dict[str, tuple[int, ...]] = {}  # by today's names
-        self._stored: dict[str, tuple[Any, str]] = {}
+        self._stored: dict[str, Callable[[], Tensor]] = {}
         self._open = ExitStack()
 
     def __enter__(self) -> "_Tensors":
-        for path in self._files():
+        paths = self._files(_WEIGHTS)
+        read: Callable[[Path], None] = self._safe
+        if not paths:
+            paths, read = self._pickles(), self._unpickled
+        for path in paths:
             try:
-                file = self._open.enter_context(safe_open(path, framework="pt"))
-                for stored in file.keys():  # noqa: SIM118  # not a dict
-                    name = _todays(stored)
-                    self._stored[name] = (file, stored)
-                    self.shapes[name] = tuple(file.get_slice(stored).get_shape())
-            except (SafetensorError, OSError) as error:
+                read(path)
+            except (SafetensorError, OSError, pickle.UnpicklingError, RuntimeError) as error:
                 self._open.close()
-                raise InputError(f"{path} cannot be read: {error}.") from None
+                reason = str(error).splitlines()[0].rstrip(".")
+                raise InputError(f"{path} cannot be read: {reason}.") from None
         return self
 
     def __exit__(self, *reason: object) -> None:
         self._open.close()
 
-    def begins(self, prefix: str) -> bool:
-        """Whether the layers' names begin so, as they do beside a head."""
-        return any(name.startswith(prefix) for name in self.shapes)
-
     def read(self, name: str) -> Tensor:
         if name not in self._stored:
             raise InputError(f"{self.folder}: the weights hold no {name}; they are not complete.")
-        file, stored = self._stored[name]
-        tensor: Tensor = file.get_tensor(stored)
-        return tensor
+        return self._stored[name]()
 
-    def _files(self) -> list[Path]:
-        if (self.folder / _WEIGHTS).is_file():
-            return [self.folder / _WEIGHTS]
-        if (self.folder / _INDEX).is_file():
-            data = read_json(self.folder / _INDEX, "an index of weights", LARGEST)
-            places = data.get("weight_map") if isinstance(data, dict) else None
-            names = sorted({str(n) for n in places.values()}) if isinstance(places, dict) else []
-            if not names or any(Path(name).name != name for name in names):
-                raise InputError(f"{self.folder / _INDEX} names no files of this folder.")
-            return [self.folder / name for name in names]
-        if any(self.folder.glob(f"*{_PICKLED}")):
+    def _safe(self, path: Path) -> None:
+        file: Any = self._open.enter_context(safe_open(path, framework="pt"))
+        for stored in file.keys():  # noqa: SIM118  # not a dict
+            name = _todays(stored)
+            self._stored[name] = partial(file.get_tensor, stored)
+            self.shapes[name] = tuple(file.get_slice(stored).get_shape())
+
+    def _unpickled(self, path: Path) -> None:
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_zip(path))
+        if not isinstance(found, dict) or not all(isinstance(x, Tensor) for x in found.values()):
+            raise InputError(f"{path} holds something else than named tensors.")
+        for stored, tensor in found.items():
+            name = _todays(stored)
+            self._stored[name] = tensor.clone
+            self.shapes[name] = tuple(tensor.shape)
+
+    def _pickles(self) -> list[Path]:
+        """Files of pickled weights, if they were asked for."""
+        if self.unsafe_pickle and (paths := self._files(_PICKLED)):
+            return paths
+        if any(self.folder.glob("*.bin")):
             raise InputError(
-                f"{self.folder} has its weights as {_PICKLED} files, which could run code when "
+                f"{self.folder} has its weights as .bin files, pickles that could run code when "
                 "read; open it once with transformers and call save_pretrained, which writes "
-                f"{_WEIGHTS}."
+                f"{_WEIGHTS}, or, if you trust it, give --unsafe-pickle (unsafe_pickle=True)."
             )
         raise InputError(f"{self.folder} holds no weights: {_WEIGHTS} is missing.")
+
+    def _files(self, name: str) -> list[Path]:
+        """The file of that name, or those that its index lists."""
+        if (self.folder / name).is_file():
+            return [self.folder / name]
+        index = self.folder / (name + _INDEX)
+        if not index.is_file():
+            return []
+        data = read_json(index, "an index of weights", LARGEST)
+        places = data.get("weight_map") if isinstance(data, dict) else None
+        names = sorted({str(n) for n in places.values()}) if isinstance(places, dict) else []
+        if not names or any(Path(found).name != found for found in names):
+            raise InputError(f"{index} names no files of this folder.")
+        return [self.folder / found for found in names]
+
+
+def _is_zip(path: Path) -> bool:
+    """Whether torch can leave the weights in the file until they are asked for."""
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
 
 
 def _todays(name: str) -> str:

@@ -19,12 +19,12 @@ from formwright.errors import FormatError, FormwrightError, InputError, Stopped
 from formwright.estimate.inherited import BASELINE
 from formwright.estimate.training import known_task
 from formwright.execute import executor_for
-from formwright.files import write_atomically
+from formwright.files import discreet, read_json, write_atomically, write_json
+from formwright.model.build import CARD
 from formwright.recipes.recipe import RECIPES, Recipe, recipe
 from formwright.space import space_data
 from formwright.strategy.gradient import GatePolicy, SearchConfig, SearchResult, search_supernet
 from formwright.study import Ending, Evaluate, Job, Study, run
-from formwright.study.job import discreet
 from formwright.study.loop import Event, OnEvent
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.supernet import Supernet
@@ -35,6 +35,7 @@ from formwright.trial import Proposal, Trial
 Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
+_LARGEST = 10_000_000  # bytes of a card
 _CLOCK = "clock.json"  # seconds of work, in the folder of the study
 BEST = "best"  # folder of the model to take
 SUPERNET = "supernet"  # its folder inside the study's
@@ -143,18 +144,44 @@ class Session:
     def conclude(self, outcome: Outcome) -> None:
         """Write down what was found, beside the model to take; the last thing a recipe does."""
         ended = self.study.state.done + self.study.state.failed
-        self._place_best(outcome.chosen)
+        self._place_best(outcome)
         write_outcome(self.folder, replace(outcome, trials=ended))
 
-    def _place_best(self, chosen: int | None) -> None:
-        """Put the model of a trial into the folder ``best``, whole or not at all."""
+    def _place_best(self, outcome: Outcome) -> None:
+        """Put the model of the chosen trial into the folder ``best``, whole or not at all."""
         best, partial = self.folder / BEST, self.folder / f"{BEST}.partial"
         for old in (best, partial):
             shutil.rmtree(old, ignore_errors=True)
-        model = None if chosen is None else self.study.trial_folder(chosen) / "run" / "model"
-        if model is not None and model.is_dir():
+        if outcome.chosen is None:
+            return
+        model = model_of(self.study, outcome.chosen)
+        if model is not None:
             shutil.copytree(model, partial)
+            write_json(partial / CARD, self._card(partial, outcome))
             partial.rename(best)
+
+    def _card(self, folder: Path, outcome: Outcome) -> dict[str, Any]:
+        """What is known of the chosen model, with what the search adds."""
+        known = read_json(folder / CARD, "a card", _LARGEST) if (folder / CARD).exists() else {}
+        assert outcome.chosen is not None
+        trial, meta = self.study.trials[outcome.chosen], self.study.meta
+        quality, values = self.study.objectives[0].name, trial.values
+        latency = None
+        if "latency" in values and self.target is not None:
+            low, high = trial.interval("latency")
+            at = self.target.text
+            latency = {"ms": values["latency"], "low": low, "high": high, "target": at}
+        found = {
+            "by": meta.get("recipe"),
+            "command": meta.get("command"),
+            "trial": trial.number,
+            "notation": self.study.notation(trial.number),
+            "headline": outcome.headline,
+            "notes": list(outcome.notes),
+        }
+        sure = f"{quality}_low" in values
+        interval = list(trial.interval(quality)) if sure else None
+        return {**known, "interval": interval, "latency": latency, "found": found}
 
     @property
     def concluded(self) -> bool:
@@ -278,6 +305,13 @@ class Session:
         value = first.sign * rival.values[first.name]
         if known is None or value <= first.sign * known.values.get(first.name, value):
             write_outcome(self.folder, Outcome(as_baseline(rival)))
+
+
+def model_of(study: Study, number: int) -> Path | None:
+    """Where the model of a trial lies: as it was trained, or as a search handed it over."""
+    folder = study.trial_folder(number)
+    places = (folder / "run" / "model", folder / "inherited")
+    return next((place for place in places if (place / "model.safetensors").exists()), None)
 
 
 def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = None) -> Study:

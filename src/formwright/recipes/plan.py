@@ -2,13 +2,14 @@
 
 Pure arithmetic. Lengths follow from the budget and from what a step costs in seconds of a
 processor, so that a busy machine gets fewer trials and not shorter ones. More budget means longer
-training: the last stage is a sixth of the finals, each one before it a third of the next.
+training: the last stage is a quarter of the finals, each one before it a third of the next
+(of the lengths tried on recorded curves, benchmarks/ladder.py, these did best).
 
 | budget  | stages of trials  | finals |                                      |
 |---------|-------------------|--------|--------------------------------------|
-| 5 min   | 58, 176           |  1,056 | 2 finalists and the best rival       |
-| 30 min  | 93, 281, 844      |  5,064 | 3 finalists, each the best of 3 rates|
-| a night | 516, 1,549, 4,647 | 27,886 | 4 finalists, 2 rivals, 2 seeds each  |
+| 5 min   | 88, 264           |  1,056 | 2 finalists and the best rival       |
+| 30 min  | 422, 1,266        |  5,064 | 3 finalists, each the best of 3 rates|
+| a night | 2,323, 6,969      | 27,886 | 4 finalists, 2 rivals, 2 seeds each  |
 
 (for two processes and a step of 0.12 s)
 """
@@ -19,7 +20,7 @@ from typing import Any
 
 ETA = 3  # one trial in so many goes on to the next stage, which is so many times as long
 COOLED = 0.2  # of a stage: steps with a falling rate before it is judged
-_LAST = 6  # the last stage is so many times shorter than the finals
+_LAST = 4  # the last stage is so many times shorter than the finals
 _SHORTEST, _FINEST = 50, 20  # steps of the first stage: at least so many, or this part of finals
 _CHEAPER = 0.6  # what a member costs to train, as a share of a rival, as a guess
 _AROUND = 1.5  # seconds of a trial that are not training: building, measuring

@@ -3,7 +3,8 @@
 A claim must survive the training that its user will do. So a finalist is announced as the faster
 one only if it is at least as good as the best rival now, and would still be after four times as
 many steps if both went on learning at their pace (halving ground with every doubling). Where none
-is, the best is recommended and nothing is claimed beyond what was measured.
+is, the best is recommended, were it the rival itself, and nothing is claimed beyond what was
+measured.
 """
 
 from collections.abc import Sequence
@@ -69,6 +70,11 @@ class Duel:
         return self.ours.interval(self.cost.name)[1] < self.theirs.interval(self.cost.name)[0]
 
     @property
+    def taken(self) -> Trial:
+        """The model to take: the rival where nothing that was found is as good."""
+        return self.theirs if self.lead <= -self.level else self.ours
+
+    @property
     def holds(self) -> bool:
         """Whether ours is as good now and will be: the claim."""
         return self.lead >= self.level and self.later >= self.level
@@ -101,9 +107,9 @@ def verdict(session: Session, round_: int) -> Outcome:
         outcome,
         baseline=as_baseline(rival),
         headline=words,
-        chosen=duel.ours.number,
+        chosen=duel.taken.number,
         facts=facts,
-        notes=(*_learning(duel), *_another(duel, best)),
+        notes=(*_taken(duel), *_learning(duel), *_another(duel, best)),
     )
 
 
@@ -164,6 +170,13 @@ def _not_held(duel: Duel, times: float, values: str, after: str) -> str:
         f"Nothing was as good as {theirs.note}; the best is trial {ours.number}, {price}: "
         f"{values}{after}."
     )
+
+
+def _taken(duel: Duel) -> list[str]:
+    """Where the model to take is the one that was made by hand."""
+    if duel.taken is duel.ours:
+        return []
+    return [f"The model to take is {duel.theirs.note} itself, trained in the same finals."]
 
 
 def _learning(duel: Duel) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from formwright.draw.canvas import printable
-from formwright.study.job import discreet
+from formwright.files import discreet
 
 _VOID = {"meta", "link", "br", "input", "img", "circle", "path", "line", "rect", "polygon"}
 

@@ -13,7 +13,6 @@ optional:
 """
 
 import hashlib
-import re
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from formwright.arch import parse
+from formwright.files import discreet
 from formwright.study.folder import trial_folder
 from formwright.study.rows import plain_values
 from formwright.trial import Objective, Trial, usable
@@ -203,15 +203,6 @@ def one_sentence(error: BaseException) -> str:
     if len(message) > 500:
         message = message[:500] + "..."
     return f"{type(error).__name__}: {message}" if message else f"{type(error).__name__}."
-
-
-def discreet(text: str) -> str:
-    """The same text without the name of the home folder; other folders' names stay whole."""
-    home = str(Path.home())
-    if len(home) < 2:
-        return text
-    before = r"(?:(?<![\w./~-])|(?<=\\[nrt]))"  # in JSON a line may begin behind \\n
-    return re.sub(rf"{before}{re.escape(home)}(?!\.?[\w-])", "~", text)
 
 
 def _keep_traceback(error: BaseException, folder: Path) -> None:

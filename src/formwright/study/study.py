@@ -1,18 +1,17 @@
 """A study: the durable record of one search. It can be opened at any time, also while it runs."""
 
-import platform
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from formwright.arch import notation
 from formwright.errors import InputError, SpecError, StorageError
+from formwright.files import discreet
 from formwright.locks import Lock, holder
 from formwright.space import Space, space_data, space_from_data
 from formwright.strategy.blackbox import Strategy, make_strategy
@@ -20,12 +19,13 @@ from formwright.study import database
 from formwright.study.database import Outdated
 from formwright.study.folder import check_disk, record_path, trial_folder
 from formwright.study.front import counting, front
-from formwright.study.job import discreet, member_of
+from formwright.study.job import member_of
 from formwright.study.migrate import upgrade
 from formwright.study.rows import dumped
 from formwright.study.schema import FORMAT_VERSION
 from formwright.study.store import Store
 from formwright.trial import Objective, Trial
+from formwright.versions import versions
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Study:
         about = {
             "format": FORMAT_VERSION,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "versions": _versions(),
+            "versions": {**versions(), "sqlite": sqlite3.sqlite_version},
             "objectives": [[o.name, o.direction] for o in objectives],
             "space": space_data(space),
             "strategy": {"name": strategy, "options": dict(options or {})},
@@ -297,13 +297,3 @@ def _options(options: Mapping[str, Any] | None, rules: Rules) -> dict[str, Any]:
     """Options of the strategy; limits are one only where there are any."""
     limits = {name: most for name, most in rules.limits.items() if most < inf}
     return dict(options or {}) | ({"limits": limits} if limits else {})
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    for name in ("formwright", "torch", "numpy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

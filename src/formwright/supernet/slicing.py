@@ -222,6 +222,8 @@ def _no_sizes(node: Any, site: Site) -> Sizes:
         "query": "(heads key) stream",
         "key": "(groups key) stream",
         "value": "(groups value) stream",
+        "query_norm": "key",
+        "key_norm": "key",
         "query_conv": "(heads key) taps",
         "key_conv": "(groups key) taps",
         "value_conv": "(groups value) taps",

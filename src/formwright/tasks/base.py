@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from formwright.errors import InputError, Stopped
 from formwright.model import Model
 from formwright.ops.past import Past
 from formwright.trial import Objective
+
+if TYPE_CHECKING:
+    from formwright.tasks.reading import Reading
 
 IGNORED = -100  # a target that is not scored, as torch's cross-entropy has it
 
@@ -148,6 +151,10 @@ class Task(ABC):
     def _score(
         self, model: Model, split: str, batches: Iterable[Batch], memory: int | None
     ) -> dict[str, float]: ...
+
+    def reading(self) -> "Reading | None":
+        """How a model of this task reads new texts; None where only the task itself knows."""
+        return None
 
     def architecture(self, text: str, width: int) -> Architecture:
         """The architecture that a string of layers means for this task, ready to be built."""

@@ -15,7 +15,7 @@ from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
 from formwright.tasks.examples import Classification, pool_of, restored
 from formwright.tasks.files import (
-    READING,
+    FILES_VERSION,
     Sources,
     fill_splits,
     find_splits,
@@ -157,7 +157,7 @@ def settings(options: ClassifyOptions) -> dict[str, Any]:
         regression=options.regression,
         empty=options.empty,
         texts="kept",
-        reading=READING,
+        files_version=FILES_VERSION,
     )
 
 

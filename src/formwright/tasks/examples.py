@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from formwright.arch.frame import Frame, Head, PoolKind
+from formwright.arch.frame import Frame, Head, Match, PoolKind
 from formwright.arch.style import Style, style
 from formwright.errors import InputError
 from formwright.model import Model
@@ -32,11 +32,12 @@ from formwright.tasks.base import (
 )
 from formwright.tasks.batching import BucketSampler, in_order
 from formwright.tasks.cache import Ragged, Stored
+from formwright.tasks.reading import Kind, Reading
 from formwright.tasks.registry import Metric
-from formwright.tasks.text import Tokenizer
+from formwright.tasks.text import Symbols, Tokenizer, restore
 
 _POOLS = ("mean", "cls", "first", "last")
-Kind = TypeVar("Kind", bound="ExampleTask")
+Made = TypeVar("Made", bound="ExampleTask")
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class ExampleTask(Task):
     may choose from.
     """
 
+    KIND: ClassVar[Kind]
     METRICS: ClassVar[tuple[str, ...]] = ()
     _own: Metric | None = None  # a metric of the user's
 
@@ -118,6 +120,7 @@ class ExampleTask(Task):
     ) -> None:
         self.name, self.frame, self.metric = name, frame, metric
         self.about, self.labels = about, list(labels)
+        self.tokenizer: Tokenizer = Symbols(frame.vocab)  # of generated data
         self._splits = dict(splits)
         # generating a large training split takes a while: descriptions then look at another
         self._shown = "train" if isinstance(self._splits["train"], Split) else "valid"
@@ -148,6 +151,18 @@ class ExampleTask(Task):
         if not isinstance(found, Split):
             found = self._splits[name] = found.make()
         return found
+
+    def reading(self) -> Reading:
+        pair = any(isinstance(s, Split) and s.firsts is not None for s in self._splits.values())
+        return Reading(
+            "match" if isinstance(self.frame.head, Match) else self.KIND,
+            self.tokenizer,
+            self.frame.length,
+            tuple(self.labels),
+            pair=pair,
+            task=self.name,
+            metric=self.metric,
+        )
 
     # --- batches ------------------------------------------------------------------------
 
@@ -326,6 +341,7 @@ def encoder_style(width: int, *, segments: bool = False) -> Style:
 class Classification(ExampleTask):
     """One class, or one number where there are no labels, for each text or pair of texts."""
 
+    KIND = "classify"
     METRICS = ("accuracy", "macro_f1", "matthews")
     TWO_METRICS = (*METRICS, "f1")  # of two classes
     NUMBER_METRICS = ("spearman", "pearson", "mse")
@@ -438,14 +454,14 @@ def stored_split(stored: Stored, name: str, columns: tuple[str, ...] = ("tokens"
 
 
 def restored(
-    kind: type[Kind],
+    kind: type[Made],
     name: str,
     head: Head,
     metric: str,
     stored: Stored,
     words: str,
     columns: tuple[str, ...] = ("tokens",),
-) -> Kind:
+) -> Made:
     """A task on prepared data.
 
     Args:
@@ -462,7 +478,9 @@ def restored(
     splits = {split: stored_split(stored, split, columns) for split in meta["splits"]}
     told = {key: meta[key] for key in ("tokenizer", "truncated", "examples", "notes")}
     about = About(split=words, **told)
-    return kind(name, frame, metric, splits, about, meta.get("labels", ()))
+    made = kind(name, frame, metric, splits, about, meta.get("labels", ()))
+    made.tokenizer = restore(meta["state"])
+    return made
 
 
 def summary(
@@ -478,6 +496,7 @@ def summary(
         "vocab": tokenizer.vocab,
         "length": longest,
         "tokenizer": tokenizer.spec,
+        "state": tokenizer.state(),
         "splits": list(truncated),
         "truncated": truncated,
         "examples": examples,

@@ -14,7 +14,7 @@ from formwright.errors import InputError
 from formwright.tasks.cache import file_digest
 
 SPLITS = ("train", "valid", "test")
-READING = 2  # raised when files are read in another way, so that prepared data is made again
+FILES_VERSION = 2  # raised when files are read in another way, so that prepared data is made again
 _WORDS = {
     "train": ("train", "training"),
     "valid": ("valid", "dev", "validation", "val"),

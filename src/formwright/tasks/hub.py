@@ -15,7 +15,7 @@ from formwright.errors import InputError
 from formwright.tasks import classify, records, span, tag, translate
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
-from formwright.tasks.files import READING, SPLITS, fill_splits
+from formwright.tasks.files import FILES_VERSION, SPLITS, fill_splits
 from formwright.tasks.guide import Guide, option
 from formwright.tasks.lm import LanguageTask, MaskedTask, StreamTask, encode_streams
 from formwright.tasks.registry import task
@@ -174,7 +174,7 @@ class _Reader:
             }
             return span.prepare(span.with_splits(known), options)
 
-        settings = options.settings(length=options.length, reading=READING)
+        settings = options.settings(length=options.length, files_version=FILES_VERSION)
         stored = self._cached("span", settings, build)
         return span.from_stored(self.name, stored, self.words, options.metric)
 
@@ -185,7 +185,9 @@ class _Reader:
         if len(languages) != 2 or not set(languages) <= set(first):
             raise InputError(f"language is SRC-TGT, of {', '.join(sorted(first))}.")
         source, target = languages
-        settings = options.settings(length=options.length, language=languages, reading=READING)
+        settings = options.settings(
+            length=options.length, language=languages, files_version=FILES_VERSION
+        )
 
         def build() -> Stored:
             known = {

@@ -22,6 +22,7 @@ from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.examples import Classification, Later, Split, generated, pool_of, stored_split
 from formwright.tasks.guide import Guide, option
 from formwright.tasks.registry import Options, task
+from formwright.tasks.text import Symbols
 
 # 0 is padding, 1 to 10 the digits, then the openers and the closing bracket, 16 is unused (the
 # arena's symbol for unknown words).
@@ -79,7 +80,9 @@ def listops(name: str, options: ListOpsOptions) -> Task:
     frame = Frame(VOCAB, options.max_length, Classify(10, pool=pool_of(options.pool)))
     splits = {s: Later(getattr(options, s), partial(made_split, options, s)) for s in _SEEDS}
     digits = [str(digit) for digit in range(10)]
-    return ListOps(name, frame, "accuracy", splits, generated(), digits)
+    made = ListOps(name, frame, "accuracy", splits, generated(), digits)
+    made.tokenizer = Symbols(VOCAB, SYMBOLS)
+    return made
 
 
 class ListOps(Classification):

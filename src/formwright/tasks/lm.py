@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from formwright.tasks.base import IGNORED, Batch, BatchSampler, Task, device_of,
 from formwright.tasks.batching import BucketSampler, ShuffledPlan, StreamSampler, draw
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.files import (
-    READING,
+    FILES_VERSION,
     Sources,
     find_splits,
     read_bytes,
@@ -30,6 +30,7 @@ from formwright.tasks.files import (
     suffix_of,
 )
 from formwright.tasks.guide import PACKED, Column, Guide, option
+from formwright.tasks.reading import Kind, Reading
 from formwright.tasks.registry import task
 from formwright.tasks.tables import need_column, read_table
 from formwright.tasks.text import (
@@ -105,6 +106,7 @@ def mlm(path: str, name: str, options: StreamOptions) -> Task:
 class StreamTask(Task):
     """A text for each split, as one long row of symbols."""
 
+    KIND: ClassVar[Kind]
     higher_is_better = False
 
     def __init__(
@@ -126,6 +128,11 @@ class StreamTask(Task):
 
     def _frame(self) -> Frame:
         return Frame(self.tokenizer.vocab, self.length, LanguageModel())
+
+    def reading(self) -> Reading:
+        return Reading(
+            self.KIND, self.tokenizer, self.frame.length, task=self.name, metric=self.metric
+        )
 
     def measured(self, split: str) -> np.ndarray:
         """All symbols of a split that may be measured on."""
@@ -209,6 +216,8 @@ class StreamTask(Task):
 class LanguageTask(StreamTask):
     """The next symbol."""
 
+    KIND = "lm"
+
     def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
         budget = self.check_budget(batch_tokens)
@@ -259,6 +268,8 @@ class MaskedTask(StreamTask):
     Paper: Devlin et al. 2018, https://arxiv.org/abs/1810.04805
     Differs from the paper: segments are cut from running text, without marks at their ends.
     """
+
+    KIND = "mlm"
 
     def _frame(self) -> Frame:
         self.wanted = self.length
@@ -331,7 +342,10 @@ def _load(
         Path(path).expanduser(), _SUFFIXES, valid=options.valid, test=options.test
     )
     settings = options.settings(
-        column=options.text_column, specials=specials, sources=sources.digest, reading=READING
+        column=options.text_column,
+        specials=specials,
+        sources=sources.digest,
+        files_version=FILES_VERSION,
     )
     stored = cached("text", settings, lambda: _prepare(sources, options, specials))
     words = "as given"

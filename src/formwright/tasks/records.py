@@ -41,7 +41,8 @@ def prepare(
     texts = [text for record in rows for text in record.texts]
     tokenizer = make_tokenizer(options.tokenizer, texts, specials)
     encoded = {
-        split: [_numbers(tokenizer, record) for record in part] for split, part in records.items()
+        split: [numbers_of(tokenizer, record.texts) for record in part]
+        for split, part in records.items()
     }
     every = [row for part in encoded.values() for row in part]
     if pair:
@@ -62,9 +63,10 @@ def prepare(
     return stored
 
 
-def _numbers(tokenizer: Tokenizer, record: Record) -> list[list[int]]:
+def numbers_of(tokenizer: Tokenizer, texts: Iterable[str]) -> list[list[int]]:
+    """Each text in symbols; an empty one is one that is unknown."""
     unknown = tokenizer.specials.get("unknown", 0)
-    return [tokenizer.encode(text) or [unknown] for text in record.texts]
+    return [tokenizer.encode(text) or [unknown] for text in texts]
 
 
 def _two(row: list[list[int]]) -> tuple[list[int], list[int] | None]:
@@ -87,17 +89,20 @@ def _add_joined(
 ) -> int:
     """Keep one text, or two in one; gives how many rows had to be cut."""
     tokenizer, longest = how
-    found, cut = [], 0
-    for row in rows:
-        whole, begins = tokenizer.join(*_two(row))
-        if len(whole) > longest:
-            cut += 1
-            whole, begins = tokenizer.join(*fit(*_two(row), len(whole) - longest))
-        found.append((whole, begins))
+    found = [joined(tokenizer, row, longest) for row in rows]
+    cut = sum(len(tokenizer.join(*_two(row))[0]) > longest for row in rows)
     stored.add(f"{split}/tokens", (whole for whole, _ in found), small_dtype(tokenizer.vocab))
     if len(rows[0]) > 1:
         stored.arrays[f"{split}/firsts"] = np.array([begins for _, begins in found], np.int64)
     return cut
+
+
+def joined(tokenizer: Tokenizer, texts: list[list[int]], longest: int) -> tuple[list[int], int]:
+    """One text, or two in one, as a model reads them, and where the second begins."""
+    whole, begins = tokenizer.join(*_two(texts))
+    if len(whole) > longest:
+        whole, begins = tokenizer.join(*fit(*_two(texts), len(whole) - longest))
+    return whole, begins
 
 
 def fit(

@@ -24,7 +24,7 @@ from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.examples import ExampleTask, Split, restored, summary
-from formwright.tasks.files import READING, Sources, fill_splits, find_splits, suffix_of
+from formwright.tasks.files import FILES_VERSION, Sources, fill_splits, find_splits, suffix_of
 from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import task
@@ -90,7 +90,9 @@ _GUIDE = Guide(
 def span(path: str, name: str, options: SpanOptions) -> Task:
     """Questions from the user's files."""
     sources = find_splits(Path(path).expanduser(), TABLES, options.valid, options.test)
-    known = options.settings(length=options.length, sources=sources.digest, reading=READING)
+    known = options.settings(
+        length=options.length, sources=sources.digest, files_version=FILES_VERSION
+    )
     stored = cached("span", known, lambda: prepare(_read(sources), options))
     return from_stored(name, stored, sources.words, options.metric)
 
@@ -103,6 +105,7 @@ def from_stored(name: str, stored: Stored, words: str, metric: str | None = None
 class SpanTask(ExampleTask):
     """Targets (b, 2): the first and the last token of the answer, -100 where it was cut away."""
 
+    KIND = "span"
     METRICS = ("f1", "exact")
 
     def _targets(self, data: Split, rows: np.ndarray) -> tuple[Tensor, int]:
@@ -123,20 +126,7 @@ class SpanTask(ExampleTask):
         return total / (2 * max(1, batch.count))
 
     def _read(self, answers: Tensor, batch: Batch) -> np.ndarray:
-        """The best beginning and end (b, 2): in the text, in order, not too far apart."""
-        segments = batch.inputs["segments"].bool()
-        none = torch.zeros_like(segments)
-        none[:, 0] = True  # the first token says that there is no answer
-        scores = answers.float().masked_fill(~(segments | none).unsqueeze(-1), float("-inf"))
-        start, end = scores[..., 0], scores[..., 1]
-        n = start.shape[1]
-        both = start.unsqueeze(2) + end.unsqueeze(1)  # (b, n, n)
-        places = torch.arange(n, device=both.device)
-        far = places[None, :] - places[:, None]
-        allowed = (far >= 0) & (far < _LONGEST_ANSWER)
-        allowed[0, 1:] = False  # no answer is one token long
-        best = both.masked_fill(~allowed, float("-inf")).flatten(1).argmax(dim=1)
-        return torch.stack((best // n, best % n), dim=1).cpu().numpy()
+        return best_spans(answers.float(), batch.inputs["segments"].bool())[0].cpu().numpy()
 
     def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
         told = self._told(pairs, data)
@@ -166,6 +156,28 @@ class SpanTask(ExampleTask):
         if first < begins or last - begins >= len(ends):
             return ""
         return data.texts["context"].text(row)[starts[first - begins] : ends[last - begins]]
+
+
+def best_spans(scores: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+    """The best beginning and end (b, 2): in the text, in order, not too far apart; and how likely.
+
+    Args:
+        scores: (b, n, 2) of each token to be the first or the last one.
+        texts: (b, n) whether a token belongs to the text, not to the question.
+    """
+    none = torch.zeros_like(texts)
+    none[:, 0] = True  # the first token says that there is no answer
+    scores = scores.masked_fill(~(texts | none).unsqueeze(-1), float("-inf"))
+    start, end = scores[..., 0], scores[..., 1]
+    n = start.shape[1]
+    both = start.unsqueeze(2) + end.unsqueeze(1)  # (b, n, n)
+    places = torch.arange(n, device=both.device)
+    far = places[None, :] - places[:, None]
+    allowed = (far >= 0) & (far < _LONGEST_ANSWER)
+    allowed[0, 1:] = False  # no answer is one token long
+    chances = both.masked_fill(~allowed, float("-inf")).flatten(1).softmax(dim=1)
+    chance, best = chances.max(dim=1)
+    return torch.stack((best // n, best % n), dim=1), chance
 
 
 # --- reading ----------------------------------------------------------------------------

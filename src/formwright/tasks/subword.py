@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,26 @@ class Subwords(Tokenizer):
         return str(self.inner.decode([n for n in numbers if n not in special]))
 
     def join(self, first: Sequence[int], second: Sequence[int] | None) -> tuple[list[int], int]:
-        cls, sep = (self.inner.token_to_id(word) for word in ("[CLS]", "[SEP]"))
-        if self.ours or cls is None or sep is None:
+        before, between, after = self._marks[0 if second is None else 1]
+        if second is None:
+            return [*before, *first, *after], len(before) + len(first) + len(after)
+        if self.ours or not (before or between or after):
             return super().join(first, second)
-        behind = () if second is None else (*second, sep)
-        return [cls, *first, sep, *behind], len(first) + 2  # as BERT reads
+        whole = [*before, *first, *between, *second, *after]
+        return whole, len(before) + len(first) + len(between)
+
+    def begun(self, numbers: Sequence[int]) -> list[int]:
+        return [*self._marks[0][0], *numbers]
+
+    @cached_property
+    def _marks(self) -> tuple["_Marks", "_Marks"]:
+        """What a ready-made tokeniser puts around one text and around two."""
+        if self.ours:
+            return ((), (), ()), ((), (), ())
+        cls, sep = (self.inner.token_to_id(word) for word in ("[CLS]", "[SEP]"))
+        if self.inner.post_processor is None and cls is not None and sep is not None:
+            return ((cls,), (), (sep,)), ((cls,), (sep,), (sep,))  # as BERT reads
+        return _around(self.inner.encode("a")), _around(self.inner.encode("a", "a"))
 
     def state(self) -> dict[str, Any]:
         return {
@@ -77,6 +93,22 @@ class Subwords(Tokenizer):
             "specials": list(self.specials),
             "ours": self.ours,
         }
+
+
+_Marks = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def _around(found: Any) -> _Marks:
+    """Special symbols before, between and after texts."""
+    own = [at for at, text in enumerate(found.sequence_ids) if text is not None]
+    second = [at for at in own if found.sequence_ids[at] == 1]
+    ids = tuple(found.ids)
+    if not own:
+        return (), (), ids
+    if not second:
+        return ids[: own[0]], (), ids[own[-1] + 1 :]
+    first = [at for at in own if found.sequence_ids[at] == 0]
+    return ids[: own[0]], ids[first[-1] + 1 : second[0]], ids[own[-1] + 1 :]
 
 
 def restore(state: Any) -> Subwords:

@@ -7,7 +7,7 @@ a model from scratch can guess at new ones. With subword tokenisers the first pi
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Ragged, Stored, cached, small_dtype
 from formwright.tasks.examples import ExampleTask, Split, restored, summary, token_loss
 from formwright.tasks.files import (
-    READING,
+    FILES_VERSION,
     Sources,
     fill_splits,
     find_splits,
@@ -110,7 +110,9 @@ def tag(path: str, name: str, options: TagOptions) -> Task:
 def settings(options: TagOptions) -> dict[str, Any]:
     """What of the options decides the prepared data."""
     columns = [options.word_column, options.column]
-    return options.settings(length=options.length, columns=columns, texts="kept", reading=READING)
+    return options.settings(
+        length=options.length, columns=columns, texts="kept", files_version=FILES_VERSION
+    )
 
 
 def from_stored(name: str, stored: Stored, words: str, metric: str | None = None) -> Task:
@@ -123,6 +125,7 @@ def from_stored(name: str, stored: Stored, words: str, metric: str | None = None
 class Tagging(ExampleTask):
     """A tag for each scored token. Targets are kept with one added; 0 is not scored."""
 
+    KIND = "tag"
     METRICS = ("accuracy", "macro_f1")
 
     def _known_metrics(self) -> tuple[str, ...]:
@@ -329,12 +332,19 @@ def _encode(
     places = {label: place + 1 for place, label in enumerate(labels)}
     tokens: list[int] = []
     tags: list[int] = []
-    for at, (word, found) in enumerate(zip(sentence.words, sentence.tags, strict=True)):
-        # pieces of a word depend on the space before it in byte-level tokenisers
-        spaced = f" {word}" if at and tokenizer.spec not in ("bytes", "chars") else word
-        pieces = tokenizer.encode(spaced) or [tokenizer.specials.get("unknown", 0)]
-        if tokenizer.spec == "shapes":
-            pieces = pieces[:1]  # a space inside a word
+    for pieces, found in zip(pieces_of(tokenizer, sentence.words), sentence.tags, strict=True):
         tokens += pieces
         tags += [places[found]] + [0] * (len(pieces) - 1)
     return tokens, tags
+
+
+def pieces_of(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
+    """The symbols of each word of a sentence; the first of them carries the tag."""
+    found = []
+    for at, word in enumerate(words):
+        # pieces of a word depend on the space before it in byte-level tokenisers
+        spaced = f" {word}" if at and tokenizer.spec not in ("bytes", "chars") else word
+        pieces = tokenizer.encode(spaced) or [tokenizer.specials.get("unknown", 0)]
+        # a word of a table that holds a space is still one
+        found.append(pieces[:1] if tokenizer.spec == "shapes" else pieces)
+    return found

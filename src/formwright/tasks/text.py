@@ -16,7 +16,7 @@ from formwright.errors import InputError
 from formwright.tasks.guide import option
 from formwright.tasks.registry import Options
 
-_WORD = re.compile(r"<[^<>\s]+>|\w+(?:['\u2019]\w+)*|[^\w\s]")
+WORD = re.compile(r"<[^<>\s]+>|\w+(?:['\u2019]\w+)*|[^\w\s]")
 _PIECES = re.compile(r"\n|[^\s]+")  # a line's end counts as a word where text runs on
 _SEVERAL = 1000  # words that must remain before rare ones are given up
 USUAL_WORDS = 20_000
@@ -59,6 +59,10 @@ class Tokenizer(ABC):
         if second is None:
             return list(first), len(first)
         return [*first, self.specials["separate"], *second], len(first) + 1
+
+    def begun(self, numbers: Sequence[int]) -> list[int]:
+        """A text that is to be continued, with what stands before every text."""
+        return list(numbers)
 
     @property
     def pad(self) -> int:
@@ -141,7 +145,7 @@ class Words(_Table):
     """Words and punctuation marks in lower case."""
 
     joint = " "
-    pattern = _WORD
+    pattern = WORD
 
     def encode_spans(self, text: str) -> tuple[list[int], Spans]:
         found = list(self.pattern.finditer(text))
@@ -186,6 +190,57 @@ def looks(word: str) -> list[str]:
     return [f"\0{case}{marks}~{end}" for end in ends] + [f"\0{case}{marks}"]
 
 
+class Symbols(Tokenizer):
+    """Symbols of generated data, written between spaces: by their names, or as numbers.
+
+    Args:
+        vocab: How many there are.
+        names: Of the symbols from ``first`` on, where they have some.
+        first: Number of the first symbol that has a name.
+        specials: Number of each special symbol.
+    """
+
+    def __init__(
+        self,
+        vocab: int,
+        names: Sequence[str] = (),
+        first: int = 1,
+        specials: Mapping[str, int] | None = None,
+    ) -> None:
+        self.spec, self.vocab, self.names, self.first = "symbols", vocab, list(names), first
+        self.specials = dict(specials or {"pad": 0})
+        self.numbers = {name: first + place for place, name in enumerate(self.names)}
+
+    def encode_spans(self, text: str) -> tuple[list[int], Spans]:
+        found = list(_PIECES.finditer(text))
+        return [self._number(m.group()) for m in found], [m.span() for m in found]
+
+    def _number(self, symbol: str) -> int:
+        if symbol in self.numbers:
+            return self.numbers[symbol]
+        if not self.names and symbol.isdecimal() and int(symbol) < self.vocab:
+            return int(symbol)
+        known = " ".join(self.names) or f"numbers below {self.vocab}"
+        raise InputError(f"{symbol!r} is no symbol of this task; use {known}, between spaces.")
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        special = set(self.specials.values())
+        return " ".join(self._name(n) for n in numbers if n not in special)
+
+    def _name(self, number: int) -> str:
+        place = number - self.first
+        return self.names[place] if 0 <= place < len(self.names) else str(number)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "kind": "symbols",
+            "vocab": self.vocab,
+            "names": self.names,
+            "first": self.first,
+            "specials": self.specials,
+        }
+
+
 _TABLES: dict[str, type[_Table]] = {
     kind.__name__.lower(): kind for kind in (Characters, Words, Pieces, Shapes)
 }
@@ -227,6 +282,8 @@ def restore(state: Mapping[str, Any]) -> Tokenizer:
     kind = state["kind"]
     if kind == "bytes":
         return Bytes(state["specials"])
+    if kind == "symbols":
+        return Symbols(*(state[name] for name in ("vocab", "names", "first", "specials")))
     if kind in _TABLES:
         return _TABLES[kind](state["spec"], state["symbols"], state["specials"])
     from formwright.tasks import subword  # noqa: PLC0415  # loads a large library
@@ -255,7 +312,7 @@ class TextOptions(Options):
     def settings(self, **more: Any) -> dict[str, Any]:
         """What decides the prepared data: the tokeniser, and ``more``."""
         files = fingerprint(self.tokenizer)
-        return {"version": 1, "tokenizer": self.tokenizer, "files": files, **more}
+        return {"version": 2, "tokenizer": self.tokenizer, "files": files, **more}
 
 
 def _common(

@@ -35,7 +35,7 @@ from formwright.tasks.examples import (
     summary,
     token_loss,
 )
-from formwright.tasks.files import READING, Sources
+from formwright.tasks.files import FILES_VERSION, Sources
 from formwright.tasks.guide import Guide, option
 from formwright.tasks.parallel import (
     COLUMNS,
@@ -47,7 +47,7 @@ from formwright.tasks.parallel import (
 )
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import Options, task
-from formwright.tasks.text import TextOptions, Tokenizer, Words, make_tokenizer, restore
+from formwright.tasks.text import Symbols, TextOptions, Words, make_tokenizer
 
 _SPECIALS = ("pad", "unknown", "begin", "end")
 _BEGIN, _END = 2, 3  # of the generated tasks
@@ -117,7 +117,7 @@ def translate(paths: str, name: str, options: TranslateOptions) -> Task:
         length=options.length,
         sources=[side.digest for side in sides],
         columns=[options.source_column, options.target_column],
-        reading=READING,
+        files_version=FILES_VERSION,
     )
     stored = cached("translate", settings, lambda: _prepared(sides, options))
     return from_stored(name, stored, sides[0].words, options.metric)
@@ -140,7 +140,6 @@ def from_stored(name: str, stored: Stored, words: str, metric: str | None = None
     usual = metric or ("sacrebleu" if installed else "bleu")
     columns = ("source", "tokens")
     made = restored(Translation, name, LanguageModel(), usual, stored, words, columns)
-    made.tokenizer = restore(stored.meta["state"])
     if not installed:
         told = "bleu is computed here; pip install sacrebleu gives that of published tables too"
         made.about.notes = [*made.about.notes, told]
@@ -156,8 +155,8 @@ def from_stored(name: str, stored: Stored, words: str, metric: str | None = None
 class Translation(ExampleTask):
     """Targets are kept with one added, as tags are."""
 
+    KIND = "translate"
     METRICS = ("accuracy", "exact", "bleu", "sacrebleu", "perplexity")
-    tokenizer: Tokenizer | None = None  # none where symbols are generated
 
     def _check_metric(self) -> None:
         super()._check_metric()
@@ -176,14 +175,10 @@ class Translation(ExampleTask):
         """The likeliest symbol at each step, until the end of the text."""
         source = batch.inputs["source"]
         most = min(self.frame.length, 2 * source.shape[1] + 10)
-        known = self.tokenizer.specials if self.tokenizer else {"begin": _BEGIN, "end": _END}
+        known = self.tokenizer.specials
         marks = known["begin"], known["end"]
-        rows = greedy(model, source, batch.inputs.get("source_mask"), marks, most).cpu().numpy()
-        ends = [np.flatnonzero(row == known["end"]) for row in rows]
-        return [
-            row[: end[0] if len(end) else None].tolist()
-            for row, end in zip(rows, ends, strict=True)
-        ]
+        rows = greedy(model, source, batch.inputs.get("source_mask"), marks, most).tolist()
+        return [until(row, known["end"]) for row in rows]
 
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
         return token_loss(answers, batch)
@@ -218,26 +213,26 @@ class Translation(ExampleTask):
         result = {"bleu": metrics.bleu(ours, theirs), "exact": float(np.mean(same))}
         texts = [self.text(numbers) for numbers in found]
         wanted = [self.wanted(data, row) for row in rows]
-        if self.tokenizer is not None and metrics.has_sacrebleu():
+        if not isinstance(self.tokenizer, Symbols) and metrics.has_sacrebleu():
             lower = self.is_lowercase
             result["sacrebleu"] = metrics.sacrebleu(texts, wanted, lowercase=lower)
         return self._with_own(result, lambda: (texts, wanted))
 
     def text(self, numbers: list[int]) -> str:
         """A translation as a person reads it."""
-        if self.tokenizer is None:
+        if isinstance(self.tokenizer, Symbols):
             return " ".join(map(str, numbers))
         return self.tokenizer.decode(numbers)
 
     def wanted(self, data: Split, row: int) -> str:
         """The right translation, as the user wrote it."""
-        if self.tokenizer is None:
+        if isinstance(self.tokenizer, Symbols):
             return " ".join(self.reference(data, row))
         return data.texts["target"].text(row)
 
     def words(self, numbers: list[int]) -> list[str]:
         """A translation as BLEU compares it."""
-        if self.tokenizer is None:
+        if isinstance(self.tokenizer, Symbols):
             return [str(number) for number in numbers]
         if type(self.tokenizer) is Words:
             return self.tokenizer.words(numbers)
@@ -245,7 +240,7 @@ class Translation(ExampleTask):
 
     def reference(self, data: Split, row: int) -> list[str]:
         """What should have been written."""
-        if self.tokenizer is None:
+        if isinstance(self.tokenizer, Symbols):
             return [str(number) for number in data.columns["tokens"][row][1:]]
         return split_words(data.texts["target"].text(row))
 
@@ -307,6 +302,11 @@ def greedy(
     return text[:, 1:]
 
 
+def until(numbers: list[int], end: int) -> list[int]:
+    """What stands before the first end."""
+    return numbers[: numbers.index(end)] if end in numbers else numbers
+
+
 def split_words(text: str) -> list[str]:
     """Words and punctuation marks in lower case."""
     return [Words.form(found.group()) for found in Words.pattern.finditer(text)]
@@ -333,7 +333,9 @@ def _generated(name: str, options: CopyOptions, *, backwards: bool) -> Task:
         stored.add(f"{split}/targets", ([*(row + 1), _END + 1] for row in target), kind)
         splits[split] = stored_split(stored, split, ("source", "tokens"))
     frame = Frame(4 + options.symbols, options.length, LanguageModel())
-    return Translation(name, frame, "accuracy", splits, generated())
+    made = Translation(name, frame, "accuracy", splits, generated())
+    made.tokenizer = Symbols(frame.vocab, specials={"pad": 0, "begin": _BEGIN, "end": _END})
+    return made
 
 
 def prepare(lines: Lines, options: Any) -> Stored:
@@ -358,5 +360,5 @@ def prepare(lines: Lines, options: Any) -> Stored:
         stored.add_texts(f"{split}/text-target", (b for _, b in lines[split]))
         truncated[split] = sum(max(map(len, pair)) > longest - 1 for pair in pairs)
     examples = [{"source": a, "target": b} for a, b in train[:3]]
-    stored.meta = summary(tokenizer, longest, truncated, examples, state=tokenizer.state())
+    stored.meta = summary(tokenizer, longest, truncated, examples)
     return stored

@@ -144,6 +144,7 @@ class _Maker:
             query_key=query_key,
             conv=self.rng.choice((0, 0, 3)),
             bias=self.chance(),
+            head_norm=1e-6 if query_key == "separate" and self.chance() else None,
         )
 
     def feedforward(self, width: int) -> FeedForward:
@@ -200,6 +201,7 @@ def _position(rng: Random) -> Position | None:
             T5Buckets(buckets=8, distance=16),
             T5Buckets(buckets=8, distance=16, share=False),
             Rotary(),
+            Rotary(channels=2),
             Alibi(),
         )
     )

@@ -15,6 +15,7 @@ from torch import Tensor
 from formwright.arch import Architecture
 from formwright.errors import Stopped
 from formwright.model import Model, build, save_model
+from formwright.model.card import new_card
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.device import device_of_text
@@ -146,10 +147,30 @@ class _Training(Loop):
         )
         if self.folder is not None and self.folder.leads and state != "interrupted":
             if state == "finished" and scored:
-                save_model(model, self.folder.path / "model")
+                self.keep(model, scores)
             self.folder.finish(result.to_data())
         self.on_event({"kind": "end", **result.to_data()})
         return result
+
+    def keep(self, model: Model, scores: dict[str, float]) -> None:
+        """Write the model with all that it takes to use it."""
+        assert self.folder is not None
+        engine, config = self.engine, self.config
+        reading = getattr(engine.task, "reading", lambda: None)()  # not every task can say
+        trained = {
+            "task": engine.task.name,
+            "steps": engine.number,
+            "seconds": round(self.seconds(), 1),
+            "tokens": engine.tokens * self.world.size,
+            "seed": config.seed,
+            "rate": config.lr,
+        }
+        save_model(
+            model,
+            self.folder.path / "model",
+            task=None if reading is None else reading.to_data(),
+            card=new_card(engine.task.metric, scores, trained),
+        )
 
     def final_scores(self, model: Model, reason: str) -> tuple[Any, str, dict[str, float]]:
         """How a run that took all its steps ended, why, and its scores."""

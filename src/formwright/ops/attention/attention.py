@@ -36,6 +36,9 @@ class AttentionOp(Operator):
         self.solo = nn.Linear(queries, queries, node.bias) if node.query_key == "solo" else None
         self.key = nn.Linear(into, keys, node.bias) if compares else None
         self.value = nn.Linear(into, values, node.bias)
+        normed = node.head_norm is not None
+        self.query_norm = nn.RMSNorm(node.key_size(width), node.head_norm) if normed else None
+        self.key_norm = nn.RMSNorm(node.key_size(width), node.head_norm) if normed else None
         self.query_conv = _Taps(queries, node, builder) if self.query and node.conv else None
         self.key_conv = _Taps(keys, node, builder) if compares and node.conv else None
         self.value_conv = _Taps(values, node, builder) if node.conv else None
@@ -68,8 +71,7 @@ class AttentionOp(Operator):
         q = k = None
         if self.key is not None:
             raw_keys = _convolved(self.key(x), self.key_conv, ctx)
-            q = self._split(self._queries(x, raw_keys, ctx), self.node.heads)
-            k = self._split(raw_keys, self.node.groups)
+            q, k = self._heads(self._queries(x, raw_keys, ctx), raw_keys)
             if self.position is not None:
                 q, k, _ = self.position(q, k, ctx)
         if ctx.past is not None:
@@ -103,8 +105,7 @@ class AttentionOp(Operator):
         around = self._around_keys(x, ctx)
         raw_keys = _convolved(self.key(rows), self.key_conv, around)
         v = self._split(_convolved(self.value(rows), self.value_conv, around), self.node.groups)
-        q = self._split(self._queries(x, raw_keys, ctx), self.node.heads)
-        k = self._split(raw_keys, self.node.groups)
+        q, k = self._heads(self._queries(x, raw_keys, ctx), raw_keys)
         bias, turns = None, self.position is not None and self.position.turns
         if self.position is not None and turns:  # new keys only: remembered ones are turned already
             q, k, _ = self.position(q, k, ctx)
@@ -136,6 +137,13 @@ class AttentionOp(Operator):
         if ctx.past is not None and self.remembers_inputs:
             return Context(mask=ctx.past.key_mask(ctx.mask, x.shape[0], x.shape[1]))
         return ctx
+
+    def _heads(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys head by head, (b, head, token, channel)."""
+        q, k = self._split(queries, self.node.heads), self._split(keys, self.node.groups)
+        if self.query_norm is not None and self.key_norm is not None:
+            q, k = self.query_norm(q), self.key_norm(k)
+        return q, k
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, -1)).transpose(1, 2)

@@ -17,10 +17,13 @@ class RotaryPart(PositionPart):
     turns = True
 
     def forward(self, q: Tensor, k: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
-        n, d = q.shape[-2:]
+        n, d = q.shape[-2], self.node.channels or q.shape[-1]
         made = ctx.table(("rotary", self.node.base, d), lambda: self._turns(n, d, ctx, q))
         cos, sin = made.unbind()
-        return rotated(q, cos, sin), rotated(k, cos, sin), None
+        if d == q.shape[-1]:
+            return rotated(q, cos, sin), rotated(k, cos, sin), None
+        q, k = (torch.cat((rotated(x[..., :d], cos, sin), x[..., d:]), dim=-1) for x in (q, k))
+        return q, k, None
 
     def _turns(self, n: int, d: int, ctx: Context, like: Tensor) -> Tensor:
         # in float64: a float32 angle of a far token is off by more than its own precision
