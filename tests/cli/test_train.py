@@ -85,7 +85,7 @@ def test_a_signal_stops_cleanly_and_the_same_command_goes_on(folder: Path) -> No
         ((*TRAIN, "--time", "5x"), "no length of time"),
         ((*TRAIN, "--steps", "0"), "at least 1"),
         (("train", "(sq)x2", *TRAIN[2:]), "'q' is not a layer"),
-        (("eval", "no-such-run"), "holds no trained model"),
+        (("eval", "no-such-run"), "There is no folder no-such-run"),
     ],
 )
 def test_a_mistake_gets_one_sentence(

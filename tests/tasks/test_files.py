@@ -29,7 +29,8 @@ def write(folder: Path, **files: str) -> Path:
         ("csv", "text,label\na,x\nb,\n", "row 2 of f.csv has no label"),
         ("csv", "text,label\na,x\nb,y,z\n", "row 2 of f.csv has 3 cells"),
         ("csv", "text,stuff\na,x\nb,y\n", "there is no column 'label' in f.csv; the file has text"),
-        ("csv", "a,b\nc,d\ne,f\n", "there is no column 'text' in f.csv; the file has 1, 2"),
+        ("csv", "a,b\nc,d\ne,f\n", "the first line of f.csv is 'a,b', which names no column for"),
+        ("csv", "a\nc\ne\n", "'a', in which no comma, semicolon, tab or bar separates cells"),
         ("csv", 'text,label\n"a,x\n', "not proper csv"),
         ("csv", "text,label\n", "has a header and no rows"),
         ("csv", "", "is empty"),
@@ -40,7 +41,8 @@ def write(folder: Path, **files: str) -> Path:
         ("jsonl", '{"text": null, "label": 1}\n', "row 1 of f.jsonl has no text"),
         ("json", '{"a": 1}', "list of objects"),
         ("json", "[" * 100_000, "is not JSON"),
-        ("parquet", "x", "is not csv, tsv, jsonl or json"),
+        ("parquet", "x" * 50, "is damaged or not parquet"),
+        ("xlsx", "x", "is not csv, tsv, jsonl, json or parquet"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, suffix: str, content: str, message: str) -> None:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from formwright.errors import InputError
 from formwright.statistics import pearson, spearman
 from formwright.tasks import metrics
 
@@ -111,3 +112,93 @@ def test_correlations_equal_scipys() -> None:
     stats = pytest.importorskip("scipy.stats")
     a, b = np.random.default_rng(1).integers(9, size=(2, 60))
     assert spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+
+
+# --- entities ---------------------------------------------------------------------------
+
+
+def test_an_entity_is_right_as_a_whole_or_not_at_all() -> None:
+    wanted = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"]]
+    assert metrics.entity_f1(wanted, wanted) == 1.0
+    found = [["B-PER", "O", "O", "B-LOC"], ["O", "B-LOC"]]  # one of three is right, of three said
+    assert metrics.entity_f1(found, wanted) == pytest.approx(1 / 3)
+    assert metrics.entity_f1([["O"] * 4, ["O"] * 2], wanted) == 0.0
+    assert metrics.entity_f1([["O"]], [["O"]]) == 0.0
+
+
+def test_entities_are_found_whatever_the_scheme() -> None:
+    wanted = [("PER", 0, 2), ("LOC", 3, 3), ("LOC", 5, 6)]
+    for tags in (
+        "B-PER I-PER I-PER B-LOC O B-LOC I-LOC",  # IOB2
+        "I-PER I-PER I-PER I-LOC O I-LOC I-LOC",  # IOB1
+        "B-PER I-PER E-PER S-LOC O B-LOC E-LOC",  # IOBES
+        "B-PER I-PER L-PER U-LOC O B-LOC L-LOC",  # BILOU
+    ):
+        assert list(metrics.entities(tags.split())) == wanted
+    assert list(metrics.entities(["U-A", "U-A"])) == [("A", 0, 0), ("A", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("tags", "is_so"),
+    [
+        (["O", "B-PER", "I-PER"], True),
+        (["O", "I-PER"], True),
+        (["O", "B", "I"], True),
+        (["O", "B-a", "E-a", "S-a", "I-a"], True),
+        (["O", "X-PER", "B-PER"], False),
+        (["NOUN", "VERB", "O"], False),
+        (["O"], False),
+        (["B-PER", "other"], False),
+    ],
+)
+def test_tags_of_entities_are_told_by_their_looks(tags: list[str], is_so: bool) -> None:
+    assert metrics.marks_entities(tags) is is_so
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("marks", ["BI", "I", "BIES", "S", "BE"])
+def test_entity_f1_equals_seqevals_for_tags_in_any_order(marks: str) -> None:
+    seqeval = pytest.importorskip("seqeval.metrics")
+    rng = np.random.default_rng(len(marks))
+    known = ["O", *(f"{mark}-{kind}" for mark in marks for kind in ("PER", "LOC", "A-B"))]
+    for _ in range(30):
+        lengths = rng.integers(1, 12, size=8)
+        wanted = [[known[n] for n in rng.integers(len(known), size=size)] for size in lengths]
+        found = [
+            [tag if rng.random() < 0.7 else known[rng.integers(len(known))] for tag in row]
+            for row in wanted
+        ]
+        assert metrics.entity_f1(found, wanted) == pytest.approx(seqeval.f1_score(wanted, found))
+        theirs = set(seqeval.sequence_labeling.get_entities(wanted[0]))
+        assert set(metrics.entities(wanted[0])) == theirs
+
+
+@pytest.mark.oracle
+def test_bilou_equals_seqevals_strict_reading_where_tags_are_in_order() -> None:
+    seqeval = pytest.importorskip("seqeval.metrics")
+    from seqeval.scheme import BILOU
+
+    wanted = [["U-A", "U-A", "B-B", "I-B", "L-B", "O"], ["O", "B-A", "L-A", "U-B"]]
+    found = [["U-A", "O", "B-B", "I-B", "L-B", "O"], ["O", "B-A", "L-A", "U-A"]]
+    theirs = seqeval.f1_score(wanted, found, mode="strict", scheme=BILOU)
+    assert metrics.entity_f1(found, wanted) == pytest.approx(theirs)
+
+
+@pytest.mark.oracle
+def test_sacrebleu_is_the_librarys_number() -> None:
+    library = pytest.importorskip("sacrebleu")
+    ours = ["The cat sat on the mat.", "It rains, again."]
+    theirs = ["The cat sat on a mat.", "It rains again."]
+    plain = library.BLEU().corpus_score(ours, [theirs]).score
+    assert metrics.sacrebleu(ours, theirs, lowercase=False) == pytest.approx(plain)
+    lower = [text.lower() for text in ours]
+    assert metrics.sacrebleu(lower, theirs, lowercase=True) == pytest.approx(plain)
+    assert metrics.sacrebleu(lower, theirs, lowercase=False) < plain
+
+
+def test_a_metric_of_the_users_must_give_a_number() -> None:
+    assert metrics.judged(lambda a, b: len(a) - len(b), "mine", [1, 2], [1]) == 1.0
+    for value in (math.nan, math.inf, None, "much"):
+        with pytest.raises(InputError, match="The metric mine gave"):
+            metrics.judged(lambda a, b, value=value: value, "mine", [], [])

@@ -24,8 +24,10 @@ def run(
     from formwright.cli.resolve import model_folder
     from formwright.errors import InputError
     from formwright.model import load_model
+    from formwright.train import device_of_text
     from formwright.use.tuning import task_for, task_of
 
+    device_of_text(device)
     where = model_folder(folder)
     model = load_model(where, device=device)
     name = task or task_of(where)

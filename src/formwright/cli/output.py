@@ -4,12 +4,15 @@ import json
 import shutil
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from formwright.errors import InputError
+
+if TYPE_CHECKING:
+    from formwright.tasks import Task
 
 
 def console() -> Console:
@@ -23,6 +26,16 @@ def wrapped(text: str) -> str:
     return textwrap.fill(
         text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
+
+
+def say_notes(task: "Task", *, quiet: bool) -> None:
+    """What a user should know about their data before they believe a number."""
+    from formwright.tasks.examples import ExampleTask
+    from formwright.tasks.lm import StreamTask
+
+    if isinstance(task, ExampleTask | StreamTask) and not quiet:
+        for note in task.cautions():
+            print(wrapped(f"note: {note}"), flush=True)
 
 
 def print_json(value: Any) -> None:

@@ -57,6 +57,8 @@ def run(
     """Search for architectures. The same command again continues where it stopped."""
     import shlex
 
+    from formwright.cli.output import say_notes
+    from formwright.estimate.training import known_task
     from formwright.recipes.life import begin
 
     typed, given = context.params, given_options(context)
@@ -67,6 +69,7 @@ def run(
         if not json:
             print(text, flush=True)
 
+    say_notes(known_task(made.task), quiet=json)
     command = shlex.join(["formwright", *sys.argv[1:], *([] if out else ["--out", str(folder)])])
     _conduct(made, begin(made, folder, command=command, say=say), json)
 

@@ -36,12 +36,14 @@ def run(
     """
     from functools import partial
 
+    from formwright.cli.output import say_notes
     from formwright.cli.progress import watching
     from formwright.cli.resolve import is_trained, model_folder, resolve_for
     from formwright.tasks import load_task
-    from formwright.train import train_seeds
+    from formwright.train import device_of_text, train_seeds
     from formwright.use.tuning import Tuning
 
+    device_of_text(device)  # before anything that takes long
     begun: Any
     if is_trained(arch) and not new:
         tuning = Tuning.of(model_folder(arch), task)
@@ -53,6 +55,7 @@ def run(
         loaded = load_task(task)
         begun = found = resolve_for(arch, loaded, width)
         config, start = _config(found.backbone.width, steps, time, set_ or []), ""
+    say_notes(loaded, quiet=json)
     folder = out or _usual_folder(found, task, config, start)
     numbers = range(config.seed, config.seed + max(1, seeds))
     with watching(quiet=json, tensorboard=tensorboard, folder=folder) as on_event:

@@ -18,6 +18,8 @@ _NORMAL = 1.96
 # the true factor, 12.7, would call everything a tie; they get that of three.
 _STUDENT = (4.303, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _CORRELATIONS = ("matthews", "spearman", "pearson")
+_OF_TEXTS = ("bleu", "sacrebleu", "exact", "entity_f1")  # measured on whole texts, not on tokens
+_SCALES = {"bleu": 100.0, "sacrebleu": 100.0}  # of metrics that end elsewhere than at 1
 _BATCHES = 16  # that the spread of a loss is taken from
 
 
@@ -43,7 +45,8 @@ def standard_error(
     """Of a task's metric, from the examples that it was measured on.
 
     Shares (accuracy, exact, F1): that of a share, sqrt(p (1 - p) / n), the most that answers
-    between 0 and 1 can have; for BLEU the same of a hundred. Correlations: (1 - r^2) / sqrt(n - 1).
+    between 0 and 1 can have; for BLEU the same of a hundred. A metric of the user's that leaves
+    this range is taken as half of what it could be. Correlations: (1 - r^2) / sqrt(n - 1).
     Losses and what follows from them: the spread over validation batches. Tokens of one text count
     as examples of their own where each has an answer.
     """
@@ -51,12 +54,12 @@ def standard_error(
     if not task.higher_is_better:
         return _loss_error(task, model, scores, config)
     batches = list(islice(_batches(task, config), config.score_batches))
-    texts = task.metric in ("bleu", "exact")
+    texts = task.metric in _OF_TEXTS
     count = sum(_texts(batch) if texts else batch.count for batch in batches)
     if task.metric in _CORRELATIONS:
         return (1 - value**2) / math.sqrt(max(1, count - 1))
-    scale = 100.0 if task.metric == "bleu" else 1.0
-    share = min(1.0, max(0.0, value / scale))
+    scale = _SCALES.get(task.metric, 1.0 if 0 <= value <= 1 else 2 * abs(value))
+    share = min(1.0, abs(value) / scale)
     return scale * math.sqrt(share * (1 - share) / max(1, count))
 
 

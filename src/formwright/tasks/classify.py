@@ -1,8 +1,8 @@
 """One class (or one number) for each text or pair of texts, from the user's files.
 
-Files are csv, tsv, jsonl or json with a column for the text and one for the label, or folders
-whose names are the labels (``pos/1.txt``). Two texts in a row are read as one, with a separator
-between them. Labels that are not whole numbers but numbers make it a regression.
+Files are csv, tsv, jsonl, json or parquet with a column for the text and one for the label, or
+folders whose names are the labels (``pos/1.txt``). Two texts in a row are read as one, with a
+separator between them. Labels that are not whole numbers but numbers make it a regression.
 """
 
 from dataclasses import dataclass
@@ -15,25 +15,30 @@ from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
 from formwright.tasks.examples import Classification, pool_of, restored
 from formwright.tasks.files import (
+    FILES_VERSION,
     Sources,
-    Table,
     fill_splits,
-    find_column,
     find_splits,
-    need_column,
-    read_table,
     read_text,
     split_of,
 )
+from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import Record, Records, is_regression, prepare
 from formwright.tasks.registry import task
+from formwright.tasks.tables import (
+    TABLES,
+    Table,
+    find_column,
+    need_column,
+    no_column,
+    read_table,
+)
 from formwright.tasks.text import TextOptions
 
 HIDDEN = (128,)  # a plain sum of two vectors cannot say whether they are equal
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-_TEXTS = ("text", "sentence", "content", "body", "review", "comment", "utterance", "tokens")
-_FIRSTS = ("text_a", "sentence1", "premise", "question1", "text1", "question", "query", "first")
-_SECONDS = (
+TEXTS = ("text", "sentence", "content", "body", "review", "comment", "utterance", "tokens")
+FIRSTS = ("text_a", "sentence1", "premise", "question1", "text1", "question", "query", "first")
+SECONDS = (
     "text_b",
     "sentence2",
     "hypothesis",
@@ -43,7 +48,7 @@ _SECONDS = (
     "document",
     "second",
 )
-_LABELS = (
+LABELS = (
     "label",
     "labels",
     "class",
@@ -63,13 +68,43 @@ class ClassifyOptions(TextOptions):
     ``empty="skip"`` leaves rows without text or label out instead of stopping.
     """
 
-    text_column: str | None = None
-    text2_column: str | None = None
-    label_column: str | None = None
-    metric: str | None = None
-    regression: bool | None = None
-    empty: str = "error"
-    pool: str = "mean"
+    text_column: str | None = option(None, "The column of the text, by name or number from 1.")
+    text2_column: str | None = option(None, "The column of a second text, if there are two.")
+    label_column: str | None = option(None, "The column of the label, by name or number from 1.")
+    metric: str | None = option(None, "What counts most, of the metrics below.")
+    regression: bool | None = option(None, "Labels are amounts; found by itself if they are 1.5.")
+    empty: str = option("error", "Rows without text or label: error, or skip to leave them out.")
+    pool: str = option("mean", "How a text becomes one vector: mean, cls, first or last.")
+
+
+FORMATS = {
+    "csv, tsv": "A header and one row for each example; , ; tab or | between cells.",
+    "jsonl, json": "An object for each example, one on a line or all in one list.",
+    "parquet": "Needs pyarrow.",
+    **PACKED,
+}
+METRICS = {
+    "accuracy": "Share of right answers.",
+    "macro_f1": "Mean F1 of the classes: rare ones count as much as common ones.",
+    "matthews": "Matthews' correlation.",
+    "f1": "Of the second of two classes.",
+    "spearman": "Regression: correlation of ranks.",
+    "pearson": "Regression: correlation.",
+    "mse": "Regression: mean squared error; less is better.",
+}
+_GUIDE = Guide(
+    metrics=METRICS,
+    formats=FORMATS | {"folders": "Named by their label: pos/1.txt, neg/1.txt."},
+    columns=(
+        Column("text", "What is read.", TEXTS),
+        Column("text2", f"A second text; the first one is then {FIRSTS[0]}, ...", SECONDS),
+        Column("label", "A class, or a number.", LABELS),
+    ),
+    splits=FROM_FILES,
+    files={"reviews.csv": "body,stars\nA joy to watch,5\nDull and long,1\nBad acting,1\n"},
+    example="classify:reviews.csv?text=body&label=stars",
+    default="accuracy; spearman where labels are amounts",
+)
 
 
 @task(
@@ -77,6 +112,7 @@ class ClassifyOptions(TextOptions):
     "a class or a number for each text: csv, tsv, jsonl, folders",
     ClassifyOptions,
     "PATH",
+    _GUIDE,
 )
 def classify(path: str, name: str, options: ClassifyOptions) -> Task:
     """Classification of the user's texts."""
@@ -90,9 +126,14 @@ def from_files(
     stored = cached(
         "match" if pair else "classify",
         settings(options) | {"sources": sources.digest},
-        lambda: prepare(read_records(sources, options, pair=pair), options, pair=pair),
+        lambda: _prepared(sources, options, pair=pair),
     )
     return from_stored(name, stored, options, sources.words, pair=pair)
+
+
+def _prepared(sources: Sources, options: ClassifyOptions, *, pair: bool) -> Stored:
+    records, notes = read_records(sources, options, pair=pair)
+    return prepare(records, options, pair=pair, notes=notes)
 
 
 def from_stored(
@@ -116,6 +157,7 @@ def settings(options: ClassifyOptions) -> dict[str, Any]:
         regression=options.regression,
         empty=options.empty,
         texts="kept",
+        files_version=FILES_VERSION,
     )
 
 
@@ -129,7 +171,7 @@ def find_sources(path: Path, options: ClassifyOptions) -> Sources:
     folders = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
     holds_tables = path.is_dir() and any(p.suffix and p.is_file() for p in path.iterdir())
     if not folders or (holds_tables and not any(split_of(p.name) for p in folders)):
-        return find_splits(path, SUFFIXES, options.valid, options.test)
+        return find_splits(path, TABLES, options.valid, options.test)
     named = {found[0]: p for p in folders if (found := split_of(p.name)) is not None}
     if not named:
         return Sources({"train": path})  # the folders are labels
@@ -140,13 +182,14 @@ def find_sources(path: Path, options: ClassifyOptions) -> Sources:
     return Sources({split: named[split] for split in ("train", "valid", "test") if split in named})
 
 
-def read_records(sources: Sources, options: ClassifyOptions, *, pair: bool) -> Records:
-    """Rows of each split; missing splits are cut from the training rows."""
-    known = {
-        split: to_records(open_table(path, options), options, pair=pair)
-        for split, path in sources.paths.items()
-    }
-    return with_splits(known, options)
+def read_records(
+    sources: Sources, options: ClassifyOptions, *, pair: bool
+) -> tuple[Records, list[str]]:
+    """Rows of each split, and notes; missing splits are cut from the training rows."""
+    tables = {split: open_table(path, options) for split, path in sources.paths.items()}
+    known = {split: to_records(table, options, pair=pair) for split, table in tables.items()}
+    notes = [note for table in tables.values() for note in table.notes]
+    return with_splits(known, options), list(dict.fromkeys(notes))
 
 
 def with_splits(known: Records, options: ClassifyOptions) -> Records:
@@ -160,7 +203,7 @@ def open_table(path: Path, options: ClassifyOptions) -> Table:
     """A file of rows, or a folder of folders of texts."""
     if path.is_file():
         wanted = (options.text_column, options.text2_column, options.label_column)
-        usual = (*_TEXTS, *_FIRSTS, *_SECONDS, *_LABELS)
+        usual = (*TEXTS, *FIRSTS, *SECONDS, *LABELS)
         return read_table(path, known=[*usual, *(name for name in wanted if name)])
     files = sorted(p for p in path.glob("*/*") if p.is_file() and not p.name.startswith("."))
     if not files:
@@ -173,29 +216,27 @@ def open_table(path: Path, options: ClassifyOptions) -> Table:
 
 def text_columns(table: Table, options: ClassifyOptions, *, pair: bool = False) -> list[str]:
     """Which columns hold the text, or the two texts."""
-    first = find_column(table, options.text_column, _FIRSTS if pair else _TEXTS, "text")
-    second = find_column(table, options.text2_column, (), "text2")
+    first = find_column(table, options.text_column, FIRSTS if pair else TEXTS)
+    second = find_column(table, options.text2_column, ())
     if first is None or (pair and second is None):
-        one = find_column(table, options.text_column, _FIRSTS, "text")
-        two = second or find_column(table, None, _SECONDS, "text2")
+        one = find_column(table, options.text_column, FIRSTS)
+        two = second or find_column(table, None, SECONDS)
         if one is not None and two is not None:
             return [one, two]
-    if pair and (first is None or second is None):
-        have = ", ".join(table.columns)
-        raise InputError(
-            f"{table.path.name} should have two columns of text, such as text_a and text_b; it "
-            f"has {have}. Say which ones, as in ?text={table.columns[0]}&text2=..."
-        )
+    if pair and first is None:
+        raise no_column(table, FIRSTS, ("text", "text2", "label"))
+    if pair and second is None:
+        raise no_column(table, SECONDS, ("text2", "label"), [first or ""])
     if first is None:
-        first = need_column(table, None, _TEXTS, "text")
+        first = need_column(table, None, TEXTS, "text", others=("label",))
     return [first] if second is None else [first, second]
 
 
 def to_records(table: Table, options: ClassifyOptions, *, pair: bool = False) -> list[Record]:
     """The rows of a table as texts and labels."""
     texts = text_columns(table, options, pair=pair)
-    rest = [name for name in _LABELS if name not in texts]
-    label = need_column(table, options.label_column, rest, "label")
+    rest = [name for name in LABELS if name not in texts]
+    label = need_column(table, options.label_column, rest, "label", texts)
     made = []
     for number, row in enumerate(table.rows):
         where = table.where(number)
@@ -222,15 +263,19 @@ def _check_labels(known: Records) -> None:
     rows = len(known["train"])
     if len(names) < 2:
         only = next(iter(names))
-        raise InputError(f"All {rows} training rows have the label {only!r}; nothing to learn.")
+        raise InputError(
+            f"All {rows} training rows have the label {only!r}; nothing to learn. "
+            "Another column is said by ?label=COLUMN."
+        )
     if len(names) > max(50, rows // 2):
         raise InputError(
             f"The label column has {len(names)} different values in {rows} rows, which are no "
             "classes. Say which column holds the label, as in ?label=COLUMN."
         )
     for split in ("valid", "test"):
-        for record in known.get(split, ()):
-            if record.label not in names:
-                raise InputError(
-                    f"{record.where} has the label {record.label!r}, which training never shows."
-                )
+        new = [record for record in known.get(split, ()) if record.label not in names]
+        if new:
+            raise InputError(
+                f"{new[0].where} has the label {new[0].label!r}, which training never shows; "
+                f"{len(new)} of {len(known[split])} rows of {split} have such labels."
+            )

@@ -20,7 +20,7 @@ from formwright.errors import InputError
 from formwright.model import Model
 from formwright.ops.past import Past
 from formwright.statistics import pearson, spearman
-from formwright.tasks import metrics
+from formwright.tasks import metrics, notes
 from formwright.tasks.base import (
     IGNORED,
     Batch,
@@ -33,6 +33,7 @@ from formwright.tasks.base import (
 from formwright.tasks.batching import BucketSampler, in_order
 from formwright.tasks.cache import Ragged, Stored
 from formwright.tasks.reading import Kind, Reading
+from formwright.tasks.registry import Metric
 from formwright.tasks.text import Symbols, Tokenizer, restore
 
 _POOLS = ("mean", "cls", "first", "last")
@@ -100,10 +101,13 @@ def generated() -> About:
 class ExampleTask(Task):
     """Examples in splits, bucketed by length; kinds of tasks add loss and metric.
 
-    ``labels`` are the names of classes or tags, where there are some.
+    ``labels`` are the names of classes or tags, where there are some; ``METRICS`` are what users
+    may choose from.
     """
 
     KIND: ClassVar[Kind]
+    METRICS: ClassVar[tuple[str, ...]] = ()
+    _own: Metric | None = None  # a metric of the user's
 
     def __init__(
         self,
@@ -122,8 +126,22 @@ class ExampleTask(Task):
         self._shown = "train" if isinstance(self._splits["train"], Split) else "valid"
         self._check_metric()
 
+    def _known_metrics(self) -> tuple[str, ...]:
+        """What the task can be measured by; nothing where users cannot choose."""
+        return self.METRICS
+
     def _check_metric(self) -> None:
-        """Refuse a metric that the task does not have, where the user may choose one."""
+        known = self._known_metrics()
+        if known and self.metric not in known:
+            raise InputError(
+                f"{self.name} cannot be measured by {self.metric!r}; use one of {', '.join(known)}."
+            )
+
+    def measure_by(self, own: Metric) -> None:
+        """Let a function of the user's be the metric that counts."""
+        self._own = own
+        self.metric = getattr(own, "__name__", type(own).__name__).strip("<>")
+        self.higher_is_better = bool(getattr(own, "higher_is_better", True))
 
     def split(self, name: str) -> Split:
         """The examples of a split, made when they are first asked for."""
@@ -214,6 +232,17 @@ class ExampleTask(Task):
     def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
         """Metrics from what was read off each batch."""
 
+    def _with_own(
+        self, found: dict[str, float], told: Callable[[], tuple[list[Any], list[Any]]]
+    ) -> dict[str, float]:
+        """Metrics with that of the user's, if there is one.
+
+        ``told`` gives answers, and what was wanted, row by row in the words of the user's files.
+        """
+        if self._own is None:
+            return found
+        return found | {self.metric: metrics.judged(self._own, self.metric, *told())}
+
     def judge(self, answers: Any, split: str = "valid") -> dict[str, float]:
         """The metrics of answers that no model gave, one for each row in the split's order."""
         data = self.split(split)
@@ -243,7 +272,7 @@ class ExampleTask(Task):
 
     def describe(self) -> dict[str, Any]:
         lengths = self.split(self._shown).lengths
-        generated = "labels and lengths are those of the validation rows"
+        generated = ["labels and lengths are those of the validation rows"]
         return {
             "name": self.name,
             "metric": self.metric,
@@ -256,8 +285,31 @@ class ExampleTask(Task):
             "tokenizer": self.about.tokenizer,
             "split": self.about.split,
             "truncated": self.about.truncated,
-            "notes": [*self.about.notes, *([generated] if self._shown == "valid" else [])],
+            "notes": [
+                *self.about.notes,
+                *self.cautions(),
+                *(generated if self._shown == "valid" else []),
+            ],
         }
+
+    def cautions(self) -> list[str]:
+        """What a user should know before they believe a number; nothing of generated data."""
+        ready = {name: part for name, part in self._splits.items() if isinstance(part, Split)}
+        if "train" not in ready or not self.about.examples:
+            return []
+        rows = {name: len(part) for name, part in ready.items()}
+        sizes = {name: part.lengths.max(axis=1) for name, part in ready.items()}
+        longest = {name: int(size.max()) for name, size in sizes.items()}
+        over = {name: int((size > longest["train"]).sum()) for name, size in sizes.items()}
+        return [
+            *notes.cut(self.about.truncated, rows, self.frame.length),
+            *notes.longer(longest, over),
+            *self._label_cautions(ready),
+        ]
+
+    def _label_cautions(self, ready: Mapping[str, Split]) -> list[str]:
+        """What is to be said about the labels of the splits that there are."""
+        return []
 
     def _label_summary(self) -> Any:
         return None
@@ -290,16 +342,17 @@ class Classification(ExampleTask):
     """One class, or one number where there are no labels, for each text or pair of texts."""
 
     KIND = "classify"
-    METRICS = ("accuracy", "macro_f1", "f1", "matthews")
+    METRICS = ("accuracy", "macro_f1", "matthews")
+    TWO_METRICS = (*METRICS, "f1")  # of two classes
     NUMBER_METRICS = ("spearman", "pearson", "mse")
 
+    def _known_metrics(self) -> tuple[str, ...]:
+        if not self.labels:
+            return self.NUMBER_METRICS
+        return self.TWO_METRICS if len(self.labels) == 2 else self.METRICS
+
     def _check_metric(self) -> None:
-        known = self.METRICS if self.labels else self.NUMBER_METRICS
-        if self.metric not in known or (self.metric == "f1" and len(self.labels) != 2):
-            raise InputError(
-                f"{self.name} cannot be measured by {self.metric!r}; use one of {', '.join(known)}"
-                + (" (f1 is for two classes)." if self.metric == "f1" else ".")
-            )
+        super()._check_metric()
         self.higher_is_better = self.metric != "mse"
 
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
@@ -314,12 +367,10 @@ class Classification(ExampleTask):
     def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
         found = np.concatenate([answer for answer, _ in pairs])
         wanted = np.concatenate([batch.targets.numpy() for _, batch in pairs])
-        if not self.labels:
-            return {
-                "spearman": spearman(found, wanted),
-                "pearson": pearson(found, wanted),
-                "mse": float(np.mean((found - wanted) ** 2)),
-            }
+        result = self._class_scores(found, wanted) if self.labels else _number_scores(found, wanted)
+        return self._with_own(result, lambda: (self._named(found), self._named(wanted)))
+
+    def _class_scores(self, found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
         classes = len(self.labels)
         result = {
             "accuracy": metrics.accuracy(found, wanted),
@@ -327,6 +378,10 @@ class Classification(ExampleTask):
             "matthews": metrics.matthews(found, wanted, classes),
         }
         return result | ({"f1": metrics.binary_f1(found, wanted)} if classes == 2 else {})
+
+    def _named(self, values: np.ndarray) -> list[Any]:
+        """Classes by name; amounts as they are."""
+        return [self.labels[value] for value in values] if self.labels else values.tolist()
 
     def texts(self, split: str) -> list[str] | list[tuple[str, str]] | None:
         """What the user wrote, uncut, row by row; None where symbols were generated."""
@@ -343,8 +398,25 @@ class Classification(ExampleTask):
         if not self.labels:
             spread = (values.min(), values.mean(), values.max())
             return dict(zip(("min", "mean", "max"), map(float, spread), strict=True))
-        counts = np.bincount(values, minlength=len(self.labels))
+        return self._counts(self.split(self._shown))
+
+    def _counts(self, data: Split) -> dict[str, int]:
+        counts = np.bincount(np.asarray(data.targets), minlength=len(self.labels))
         return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}
+
+    def _label_cautions(self, ready: Mapping[str, Split]) -> list[str]:
+        if not self.labels:
+            return []
+        counts = {name: self._counts(part) for name, part in ready.items()}
+        return [*notes.uneven(counts["train"], self.metric), *notes.unseen(counts)]
+
+
+def _number_scores(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
+    return {
+        "spearman": spearman(found, wanted),
+        "pearson": pearson(found, wanted),
+        "mse": float(np.mean((found - wanted) ** 2)),
+    }
 
 
 def token_loss(answers: Tensor, batch: Batch) -> Tensor:

@@ -1,20 +1,20 @@
 """Files of the user: found, opened and read, with a clear word where something is wrong."""
 
-import csv
+import codecs
 import gzip
 import hashlib
-import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from formwright.errors import InputError
 from formwright.tasks.cache import file_digest
 
 SPLITS = ("train", "valid", "test")
+FILES_VERSION = 2  # raised when files are read in another way, so that prepared data is made again
 _WORDS = {
     "train": ("train", "training"),
     "valid": ("valid", "dev", "validation", "val"),
@@ -22,7 +22,6 @@ _WORDS = {
 }
 _PACKED: dict[str, Callable[[bytes], bytes]] = {".xz": lzma.decompress, ".gz": gzip.decompress}
 _FEWEST = 3  # rows that can be split in three
-Row = dict[str, Any]
 Item = TypeVar("Item")
 
 
@@ -42,14 +41,16 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, which must be UTF-8 and not empty."""
+    """The text of a file, which must be UTF-8 (or marked as UTF-16) and not empty."""
     raw = read_bytes(path)
+    marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode("utf-16" if marked else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path.name}: byte {error.start} (line {line}) is not UTF-8. Save the file as UTF-8."
+            f"{path.name}: byte {error.start} (line {line}) is not UTF-8. Save the file as UTF-8; "
+            f"if it is Latin-1: iconv -f latin1 -t utf-8 {path.name} > new-{path.name}"
         ) from None
     if not text.strip():
         raise InputError(f"{path} is empty.")
@@ -58,7 +59,8 @@ def read_text(path: Path) -> str:
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a text; other marks that Python takes for a line's end are left alone."""
-    lines = read_text(path).replace("\r\n", "\n").split("\n")
+    text = read_text(path).replace("\r\n", "\n")
+    lines = (text if "\n" in text else text.replace("\r", "\n")).split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
@@ -211,116 +213,3 @@ def fill_splits(
     for row, split in zip(known["train"], deal(known["train"], content, shares), strict=True):
         made[split].append(row)
     return made | {split: rows for split, rows in known.items() if split != "train"}
-
-
-# --- tables -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows with named columns."""
-
-    path: Path
-    columns: list[str]
-    rows: list[Row]
-    files: tuple[str, ...] = ()  # where every row is a file: their names
-
-    def where(self, row: int) -> str:
-        """How to name a row, counted from 0, so that the user finds it."""
-        return self.files[row] if self.files else f"row {row + 1} of {self.path.name}"
-
-
-def read_table(path: Path, known: Iterable[str] = ()) -> Table:
-    """A csv, tsv, jsonl or json file.
-
-    The first line of csv and tsv is a header if it holds a name in ``known``; otherwise it is
-    data, and columns are called 1, 2, ...
-    """
-    kind = suffix_of(path)
-    if kind in (".jsonl", ".ndjson"):
-        rows = [_json_row(line, n, path) for n, line in enumerate(read_lines(path), 1) if line]
-    elif kind == ".json":
-        rows = _json_list(path)
-    elif kind in (".csv", ".tsv"):
-        return _cells(path, kind, {name.lower() for name in known})
-    else:
-        raise InputError(f"{path} is not csv, tsv, jsonl or json.")
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return Table(path, columns, rows)
-
-
-def _cells(path: Path, kind: str, known: set[str]) -> Table:
-    lines = read_lines(path)
-    if kind == ".tsv":  # tabs never stand inside a cell, and quotes are part of the text
-        cells = [line.split("\t") for line in lines if line]
-    else:
-        csv.field_size_limit(2**31 - 1)
-        try:
-            cells = [row for row in csv.reader((line + "\n" for line in lines), strict=True) if row]
-        except csv.Error as error:
-            raise InputError(f"{path.name} is not proper csv: {error}.") from None
-    named = any(cell.strip().lower() in known for cell in cells[0])
-    columns = [c.strip() for c in cells[0]] if named else [str(n + 1) for n in range(len(cells[0]))]
-    rows = []
-    for number, row in enumerate(cells[named:], 1):
-        if len(row) != len(columns):
-            raise InputError(
-                f"row {number} of {path.name} has {len(row)} cells, but there are "
-                f"{len(columns)} columns."
-            )
-        rows.append(dict(zip(columns, row, strict=True)))
-    if not rows:
-        raise InputError(f"{path} has a header and no rows.")
-    return Table(path, columns, rows)
-
-
-def _json_row(line: str, number: int, path: Path) -> Row:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"line {number} of {path.name} is not JSON: {error}.") from None
-    if not isinstance(row, dict):
-        raise InputError(f"line {number} of {path.name} is not an object such as {{...}}.")
-    return row
-
-
-def read_json(path: Path) -> Any:
-    """A whole JSON document."""
-    try:
-        return json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path.name} is not JSON: {error}.") from None
-
-
-def _json_list(path: Path) -> list[Row]:
-    rows = read_json(path)
-    if isinstance(rows, dict) and isinstance(rows.get("data"), list):
-        rows = rows["data"]
-    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path.name} should hold a list of objects, one for each row.")
-    return rows
-
-
-def find_column(table: Table, wanted: str | None, usual: Sequence[str], what: str) -> str | None:
-    """The column called ``wanted``, or the first with a usual name; None when there is none."""
-    if wanted is not None:
-        if wanted not in table.columns:
-            have = ", ".join(table.columns)
-            raise InputError(
-                f"there is no column {wanted!r} in {table.path.name}; the file has {have}."
-            )
-        return wanted
-    lower = {name.lower(): name for name in table.columns}
-    return next((lower[name] for name in usual if name in lower), None)
-
-
-def need_column(table: Table, wanted: str | None, usual: Sequence[str], what: str) -> str:
-    """``find_column``, or what to do when there is none."""
-    found = find_column(table, wanted, usual, what)
-    if found is None:
-        have = ", ".join(table.columns)
-        raise InputError(
-            f"there is no column {usual[0]!r} in {table.path.name}; the file has {have}. "
-            f"Say which one holds the {what}, as in {table.path.name}?{what}={table.columns[0]}."
-        )
-    return found

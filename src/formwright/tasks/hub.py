@@ -15,10 +15,12 @@ from formwright.errors import InputError
 from formwright.tasks import classify, records, span, tag, translate
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
-from formwright.tasks.files import SPLITS, Table, fill_splits
+from formwright.tasks.files import FILES_VERSION, SPLITS, fill_splits
+from formwright.tasks.guide import Guide, option
 from formwright.tasks.lm import LanguageTask, MaskedTask, StreamTask, encode_streams
 from formwright.tasks.registry import task
-from formwright.tasks.text import TextOptions, make_tokenizer, restore
+from formwright.tasks.tables import Table
+from formwright.tasks.text import make_tokenizer, restore
 
 _KINDS = ("classify", "match", "tag", "span", "translate", "lm", "mlm")
 _SPLIT_NAMES = {
@@ -33,15 +35,31 @@ _TEXT_NAMES = ("text", "content", "document", "sentence")
 class HubOptions(classify.ClassifyOptions):
     """Options of the kinds, and ``kind`` itself; ``language`` is SRC-TGT for translations."""
 
-    kind: str | None = None
-    config: str | None = None
-    column: str | None = None
-    language: str | None = None
-    tokenizer: str = ""
+    kind: str | None = option(None, f"One of {', '.join(_KINDS)}.")
+    config: str | None = option(None, "Which configuration of the data set.")
+    column: str | None = option(None, "The column of the tags.")
+    language: str | None = option(None, "Of translations: SRC-TGT, such as de-en.")
+    tokenizer: str = option("", "As of the kind: `formwright tasks show classify`.")
+
+
+_GUIDE = Guide(
+    metrics={"...": "Those of its kind: `formwright tasks show classify`, for example."},
+    formats={
+        "NAME[/CONFIG]": "A data set of the hub, through the datasets library.",
+        "PATH": "A folder that the datasets library can load.",
+    },
+    splits="As the data set has them; what is missing is cut from train.",
+    example="hf:glue/sst2",
+    default="that of its kind, which follows from the columns or is said by kind=...",
+)
 
 
 @task(
-    "hf", "a data set of the Hugging Face hub or a local folder of one", HubOptions, "NAME[/CONFIG]"
+    "hf",
+    "a data set of the Hugging Face hub or a local folder of one",
+    HubOptions,
+    "NAME[/CONFIG]",
+    _GUIDE,
 )
 def hub(target: str, name: str, options: HubOptions) -> Task:
     """A data set through ``datasets``."""
@@ -102,10 +120,6 @@ class _Reader:
     def _with(self, tokenizer: str) -> HubOptions:
         return replace(self.options, tokenizer=self.options.tokenizer or tokenizer)
 
-    def _plain(self) -> TextOptions:
-        tokenizer = self.options.tokenizer or "words"
-        return TextOptions(tokenizer=tokenizer, length=self.options.length)
-
     # --- one method for each kind -------------------------------------------------------
 
     def _records(self, options: HubOptions, *, pair: bool) -> records.Records:
@@ -144,12 +158,11 @@ class _Reader:
             known = {split: _sentences(part, options) for split, part in self.parts.items()}
             return tag.prepare(tag.with_splits(known), options)
 
-        return tag.from_stored(
-            self.name, self._cached("tag", tag.settings(options), build), self.words
-        )
+        stored = self._cached("tag", tag.settings(options), build)
+        return tag.from_stored(self.name, stored, self.words, self.options.metric)
 
     def _span(self) -> Task:
-        options = self._plain()
+        options = self._with("words")
 
         def build() -> Stored:
             known = {
@@ -161,17 +174,20 @@ class _Reader:
             }
             return span.prepare(span.with_splits(known), options)
 
-        settings = options.settings(length=options.length)
-        return span.from_stored(self.name, self._cached("span", settings, build), self.words)
+        settings = options.settings(length=options.length, files_version=FILES_VERSION)
+        stored = self._cached("span", settings, build)
+        return span.from_stored(self.name, stored, self.words, options.metric)
 
     def _translate(self) -> Task:
-        options = self._plain()
+        options = self._with("words")
         first = self.parts["train"][0]["translation"]
         languages = tuple((self.options.language or "-".join(sorted(first))).split("-"))
         if len(languages) != 2 or not set(languages) <= set(first):
             raise InputError(f"language is SRC-TGT, of {', '.join(sorted(first))}.")
         source, target = languages
-        settings = options.settings(length=options.length, language=languages)
+        settings = options.settings(
+            length=options.length, language=languages, files_version=FILES_VERSION
+        )
 
         def build() -> Stored:
             known = {
@@ -181,7 +197,7 @@ class _Reader:
             return translate.prepare(fill_splits(known, "\0".join), options)
 
         stored = self._cached("translate", settings, build)
-        return translate.from_stored(self.name, stored, self.words)
+        return translate.from_stored(self.name, stored, self.words, options.metric)
 
     def _streams(self, kind: type[StreamTask], *specials: str) -> Task:
         options = self._with("bytes")
@@ -265,7 +281,7 @@ def _named(row: dict[str, Any], names: tuple[str, list[str]] | None) -> dict[str
 
 def _sentences(part: Any, options: tag.TagOptions) -> list[tag.Sentence]:
     columns = list(part.column_names)
-    usual = [c for c in ("ner_tags", "pos_tags", "upos", "tags", "labels") if c in columns]
+    usual = [name for name in tag.TAGS if name in columns]
     column = options.column or (usual[0] if usual else None)
     if column not in columns or "tokens" not in columns:
         raise InputError(f"there is no column {column or 'tags'!r}; the data set has {columns}.")
@@ -274,9 +290,5 @@ def _sentences(part: Any, options: tag.TagOptions) -> list[tag.Sentence]:
     made = []
     for number, row in enumerate(part, 1):
         tags = [names[t] if names and isinstance(t, int) else str(t) for t in row[column]]
-        words = tuple(str(word) for word in row["tokens"])
-        if len(words) != len(tags):
-            raise InputError(f"row {number} has {len(words)} words and {len(tags)} tags.")
-        if words:
-            made.append(tag.Sentence(words, tuple(tags), f"row {number}"))
-    return made
+        made.append(tag.sentence_of(row["tokens"], tags, f"row {number}"))
+    return [sentence for sentence in made if sentence.words]

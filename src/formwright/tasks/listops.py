@@ -20,6 +20,7 @@ from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.examples import Classification, Later, Split, generated, pool_of, stored_split
+from formwright.tasks.guide import Guide, option
 from formwright.tasks.registry import Options, task
 from formwright.tasks.text import Symbols
 
@@ -38,15 +39,15 @@ _AT_ONCE = 4096  # trees that grow side by side
 class ListOpsOptions(Options):
     """Sizes of the lists and of the splits."""
 
-    max_depth: int = 10
-    max_args: int = 10
-    min_length: int = 500
-    max_length: int = 2000
-    operator_root: bool = False
-    train: int = 96_000
-    valid: int = 2_000
-    test: int = 2_000
-    pool: str = "mean"
+    max_depth: int = option(10, "How deep lists are nested at most.")
+    max_args: int = option(10, "Arguments of an operator at most.")
+    min_length: int = option(500, "Lists have more tokens than this.")
+    max_length: int = option(2000, "Lists have fewer tokens than this.")
+    operator_root: bool = option(False, "Whether every list begins with an operator.")
+    train: int = option(96_000, "Training rows.")
+    valid: int = option(2_000, "Validation rows.")
+    test: int = option(2_000, "Test rows.")
+    pool: str = option("mean", "How a list becomes one vector: mean, cls, first or last.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +64,16 @@ class TinyOptions(ListOpsOptions):
     test: int = 1_000
 
 
-@task("listops", "nested lists to work out, 500 to 2,000 tokens (Long Range Arena)", ListOpsOptions)
-@task("listops-tiny", "the same with 6 to 29 tokens, for quick runs", TinyOptions)
+_GUIDE = Guide({"accuracy": "Share of right answers."})
+
+
+@task(
+    "listops",
+    "nested lists to work out, 500 to 2,000 tokens (Long Range Arena)",
+    ListOpsOptions,
+    guide=_GUIDE,
+)
+@task("listops-tiny", "the same with 6 to 29 tokens, for quick runs", TinyOptions, guide=_GUIDE)
 def listops(name: str, options: ListOpsOptions) -> Task:
     """ListOps with the given sizes."""
     _check(options)

@@ -22,20 +22,28 @@ from formwright.tasks.base import IGNORED, Batch, BatchSampler, Task, device_of,
 from formwright.tasks.batching import BucketSampler, ShuffledPlan, StreamSampler, draw
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.files import (
+    FILES_VERSION,
     Sources,
     find_splits,
-    need_column,
     read_bytes,
-    read_table,
     read_text,
     suffix_of,
 )
+from formwright.tasks.guide import PACKED, Column, Guide, option
 from formwright.tasks.reading import Kind, Reading
 from formwright.tasks.registry import task
-from formwright.tasks.text import Bytes, TextOptions, Tokenizer, make_tokenizer, restore
+from formwright.tasks.tables import need_column, read_table
+from formwright.tasks.text import (
+    TOKENIZERS,
+    Bytes,
+    TextOptions,
+    Tokenizer,
+    make_tokenizer,
+    restore,
+)
 
-_SUFFIXES = (".txt", ".text", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".tokens", ".raw")
-_ROWS = (".jsonl", ".ndjson", ".csv", ".tsv")
+_ROWS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+_SUFFIXES = (".txt", ".text", ".md", *_ROWS, ".tokens", ".raw")
 _TEXT_NAMES = ("text", "content", "body", "sentence", "document")
 _CHUNK = 1_000_000  # characters that are tokenised at once
 _HIDDEN, _MASKED, _SWAPPED = 0.15, 0.8, 0.1  # shares as in BERT
@@ -47,17 +55,46 @@ _SHARE = 0.05  # of a single file for valid, and for test
 class StreamOptions(TextOptions):
     """How running text is read."""
 
-    tokenizer: str = "bytes"
-    text_column: str | None = None
+    tokenizer: str = option("bytes", TOKENIZERS)
+    length: int | None = option(None, "Tokens of a segment: 256 of bytes and chars, else 128.")
+    text_column: str | None = option(None, "The column of the text, in tables.")
 
 
-@task("lm", "the next symbol of a text: a file, or train/valid/test files", StreamOptions, "PATH")
+def _guide(kind: str) -> Guide:
+    return Guide(
+        metrics={
+            "bits_per_byte": "Of tokenizer=bytes; given for all but words. Less is better.",
+            "bits_per_character": "Of tokenizer=chars. Less is better.",
+            "perplexity": "Of the other tokenisers. Less is better.",
+        },
+        formats={
+            "txt, md, raw, ...": "Running text, read as one stream.",
+            "csv, tsv, jsonl, parquet": "A column of texts, one after the other.",
+            **PACKED,
+        },
+        columns=(Column("text", "The text.", _TEXT_NAMES),),
+        splits="Files named train, valid (or dev) and test, in a folder or beside the training "
+        "file, or given as valid=PATH and test=PATH. Else the last 5 % of the training text are "
+        "valid; of a single file the last 10 % are valid and test.",
+        files={"book.txt": "It was a dark night.\nNobody came.\nThe wind was cold and loud.\n"},
+        example=f"{kind}:book.txt",
+        default="bits_per_byte; it follows from the tokeniser",
+    )
+
+
+@task(
+    "lm",
+    "the next symbol of a text: a file, or train/valid/test files",
+    StreamOptions,
+    "PATH",
+    _guide("lm"),
+)
 def lm(path: str, name: str, options: StreamOptions) -> Task:
     """Language modelling on the user's text."""
     return LanguageTask(name, options.length, *_load(path, options, ()))
 
 
-@task("mlm", "hidden symbols of a text, as BERT learns", StreamOptions, "PATH")
+@task("mlm", "hidden symbols of a text, as BERT learns", StreamOptions, "PATH", _guide("mlm"))
 def mlm(path: str, name: str, options: StreamOptions) -> Task:
     """Masked language modelling on the user's text."""
     return MaskedTask(name, options.length, *_load(path, options, ("mask",)))
@@ -159,8 +196,16 @@ class StreamTask(Task):
             "tokenizer": self.tokenizer.spec,
             "split": self.words,
             "truncated": {},
-            "notes": ["rows are symbols: the text is read as a stream", *self.meta["notes"]],
+            "notes": [
+                "rows are symbols: the text is read as a stream",
+                *self.meta["notes"],
+                *self.cautions(),
+            ],
         }
+
+    def cautions(self) -> list[str]:
+        """What a user should know before they believe a number."""
+        return []
 
     def _examples(self) -> Iterator[str]:
         stream = self.stream("train")
@@ -227,8 +272,18 @@ class MaskedTask(StreamTask):
     KIND = "mlm"
 
     def _frame(self) -> Frame:
+        self.wanted = self.length
         self.length = min(self.length, *(len(stream) for stream in self.streams.values()))
         return Frame(self.tokenizer.vocab, self.length, MaskedLM())
+
+    def cautions(self) -> list[str]:
+        if self.length == self.wanted:
+            return []
+        sizes = {split: len(stream) for split, stream in self.streams.items()}
+        short = min(sizes, key=lambda split: sizes[split])
+        return [
+            f"{short} has {self.length} symbols, so segments have no more; usual: {self.wanted}"
+        ]
 
     def sampler(self, *, batch_tokens: int, seed: int, memory: int = 0) -> BatchSampler:
         stream = self.stream("train")
@@ -287,7 +342,10 @@ def _load(
         Path(path).expanduser(), _SUFFIXES, valid=options.valid, test=options.test
     )
     settings = options.settings(
-        column=options.text_column, specials=specials, sources=sources.digest
+        column=options.text_column,
+        specials=specials,
+        sources=sources.digest,
+        files_version=FILES_VERSION,
     )
     stored = cached("text", settings, lambda: _prepare(sources, options, specials))
     words = "as given"
@@ -298,13 +356,17 @@ def _load(
 
 
 def _prepare(sources: Sources, options: StreamOptions, specials: tuple[str, ...]) -> Stored:
+    column, read = options.text_column, _raw if options.tokenizer == "bytes" else _text
+    parts: dict[str, Any] = {}
+    notes: dict[str, None] = {}  # each once, in order
+    for split, path in sources.paths.items():
+        parts[split], told = read(path, column)
+        notes |= dict.fromkeys(told)
+    parts = _cut(parts, b"\n" if options.tokenizer == "bytes" else "\n")
     if options.tokenizer == "bytes":
-        raw = {split: _raw(path, options.text_column) for split, path in sources.paths.items()}
-        return encode_streams(_cut(raw, b"\n"), Bytes(specials))
-    texts = {split: _text(path, options.text_column) for split, path in sources.paths.items()}
-    parts = _cut(texts, "\n")
+        return encode_streams(parts, Bytes(specials), tuple(notes))
     tokenizer = make_tokenizer(options.tokenizer, _chunks(parts["train"]), specials, running=True)
-    return encode_streams(parts, tokenizer)
+    return encode_streams(parts, tokenizer, tuple(notes))
 
 
 def encode_streams(
@@ -330,21 +392,24 @@ def encode_streams(
     return stored
 
 
-def _raw(path: Path, column: str | None) -> bytes:
+def _raw(path: Path, column: str | None) -> tuple[bytes, tuple[str, ...]]:
+    """The bytes of a text, and notes on how it was read."""
     if suffix_of(path) in _ROWS:
-        return _text(path, column).encode()
+        text, notes = _text(path, column)
+        return text.encode(), notes
     raw = read_bytes(path)
     if not raw.strip():
         raise InputError(f"{path} is empty.")
-    return raw
+    return raw, ()
 
 
-def _text(path: Path, column: str | None) -> str:
+def _text(path: Path, column: str | None) -> tuple[str, tuple[str, ...]]:
+    """A text, and notes on how it was read."""
     if suffix_of(path) not in _ROWS:
-        return read_text(path)
+        return read_text(path), ()
     table = read_table(path, known=[*_TEXT_NAMES, *([column] if column else [])])
     name = need_column(table, column, _TEXT_NAMES, "text")
-    return "".join(str(row.get(name) or "") + "\n" for row in table.rows)
+    return "".join(str(row.get(name) or "") + "\n" for row in table.rows), table.notes
 
 
 def _cut(parts: dict[str, Any], line_end: Any) -> dict[str, Any]:

@@ -8,10 +8,18 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
+from formwright.errors import InputError
+
+_CHUNK = re.compile(r"O|[BIESLU](-.+)?")
+_PLAIN = {"L": "E", "U": "S"}  # how BILOU writes the end of an entity, and one of a single word
+Entity = tuple[str, int, int]
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -110,3 +118,70 @@ def _overlap(found: str, wanted: str) -> float:
         return float(ours == theirs)
     same = sum((Counter(ours) & Counter(theirs)).values())
     return 2 * same / (len(ours) + len(theirs))
+
+
+# --- entities ---------------------------------------------------------------------------
+
+
+def marks_entities(tags: Iterable[str]) -> bool:
+    """Whether tags look like those of entities: BIO, IOB2, IOBES or BILOU."""
+    known = set(tags)
+    return any(tag[0] in "BI" for tag in known if tag) and all(map(_CHUNK.fullmatch, known))
+
+
+def entities(tags: Sequence[str]) -> Iterator[Entity]:
+    """The entities of a sentence: type, first and last word, as conlleval and seqeval read them.
+
+    A word goes on with an entity if it is marked I or E, the word before is marked B or I, and
+    both have the same type. Any other mark but O begins one, so that tags in no proper order,
+    which models write, count as well.
+    """
+    type_, first, mark = "", 0, "O"
+    for place, tag in enumerate((*tags, "O")):
+        new, its = _PLAIN.get(tag[0], tag[0]), tag[1:].removeprefix("-")
+        if mark in "BI" and new in "IE" and its == type_:
+            mark = new
+            continue
+        if mark != "O":
+            yield type_, first, place - 1
+        type_, first, mark = its, place, new
+
+
+def entity_f1(found: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> float:
+    """F1 of the entities that agree in type, first and last word, over all sentences."""
+    same = ours = theirs = 0
+    for one, other in zip(found, wanted, strict=True):
+        a, b = set(entities(one)), set(entities(other))
+        same, ours, theirs = same + len(a & b), ours + len(a), theirs + len(b)
+    return 2 * same / (ours + theirs) if same else 0.0
+
+
+# --- others' and the user's own ---------------------------------------------------------
+
+
+def has_sacrebleu() -> bool:
+    """Whether the sacrebleu library is installed."""
+    return find_spec("sacrebleu") is not None
+
+
+def sacrebleu(found: Sequence[str], wanted: Sequence[str], *, lowercase: bool) -> float:
+    """BLEU as published tables have it, by the library of that name, 0 to 100.
+
+    Paper: Post 2018, https://aclanthology.org/W18-6319
+    """
+    library: Any = import_module("sacrebleu")
+    return float(library.corpus_bleu(list(found), [list(wanted)], lowercase=lowercase).score)
+
+
+def judged(
+    own: Callable[[list[Any], list[Any]], float], name: str, found: list[Any], wanted: list[Any]
+) -> float:
+    """What a metric of the user's says, if it is a number."""
+    value = own(found, wanted)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"The metric {name} gave {value!r}; a search needs a finite number.")
+    return number

@@ -18,10 +18,21 @@ from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Ragged
-from formwright.tasks.classify import HIDDEN, SUFFIXES, ClassifyOptions, from_files
+from formwright.tasks.classify import (
+    FIRSTS,
+    FORMATS,
+    HIDDEN,
+    LABELS,
+    METRICS,
+    SECONDS,
+    ClassifyOptions,
+    from_files,
+)
 from formwright.tasks.examples import Classification, Later, Split, generated
 from formwright.tasks.files import find_splits
+from formwright.tasks.guide import FROM_FILES, Column, Guide, option
 from formwright.tasks.registry import Options, task
+from formwright.tasks.tables import TABLES
 
 _SEEDS = {"train": 21, "valid": 22, "test": 23}
 
@@ -30,16 +41,21 @@ _SEEDS = {"train": 21, "valid": 22, "test": 23}
 class PairsOptions(Options):
     """Tokens of a document at most, speakers, topics, and rows of each split."""
 
-    length: int = 128
-    speakers: int = 4
-    topics: int = 4
-    filler: int = 16
-    train: int = 20_000
-    valid: int = 1_000
-    test: int = 1_000
+    length: int = option(128, "Tokens of a document at most.")
+    speakers: int = option(4, "Who may name a topic; one of them counts.")
+    topics: int = option(4, "That can be named.")
+    filler: int = option(16, "Different symbols between what counts.")
+    train: int = option(20_000, "Training rows.")
+    valid: int = option(1_000, "Validation rows.")
+    test: int = option(1_000, "Test rows.")
 
 
-@task("pairs", "do two generated documents match? needs long range", PairsOptions)
+@task(
+    "pairs",
+    "do two generated documents match? needs long range",
+    PairsOptions,
+    guide=Guide({"accuracy": "Share of right answers."}),
+)
 def pairs(name: str, options: PairsOptions) -> Task:
     """Generated pairs of documents."""
     if options.length < 8 * options.speakers or min(options.speakers, options.topics) < 2:
@@ -102,8 +118,21 @@ def _documents(
     "do two texts belong together? csv, tsv, jsonl with two text columns",
     ClassifyOptions,
     "PATH",
+    Guide(
+        metrics=METRICS,
+        formats=FORMATS,
+        columns=(
+            Column("text", "The first text.", FIRSTS),
+            Column("text2", "The second text.", SECONDS),
+            Column("label", "Such as 1 for yes and 0 for no, or a number.", LABELS),
+        ),
+        splits=FROM_FILES,
+        files={"pairs.csv": "text_a,text_b,label\nhello,hi there,1\nhello,goodbye,0\nyes,no,0\n"},
+        example="match:pairs.csv",
+        default="accuracy; spearman where labels are amounts",
+    ),
 )
 def match(path: str, name: str, options: ClassifyOptions) -> Task:
     """Pairs from the user's files."""
-    sources = find_splits(Path(path).expanduser(), SUFFIXES, options.valid, options.test)
+    sources = find_splits(Path(path).expanduser(), TABLES, options.valid, options.test)
     return from_files(name, sources, options, pair=True)

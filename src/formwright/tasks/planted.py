@@ -23,6 +23,7 @@ from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Ragged
 from formwright.tasks.examples import Classification, ExampleTask, Split, generated
+from formwright.tasks.guide import Guide, option
 from formwright.tasks.registry import Options, task
 from formwright.tasks.tag import Tagging
 
@@ -35,23 +36,31 @@ Label = Callable[[np.ndarray], np.ndarray]
 class PlantedOptions(Options):
     """Sizes; ``offset`` is the far place, ``block`` the number of first tokens that count."""
 
-    length: int = 32
-    symbols: int = 4
-    offset: int = 24
-    block: int = 7
-    train: int = 4_000
-    valid: int = 500
-    test: int = 500
+    length: int = option(32, "Tokens of a row.")
+    symbols: int = option(4, "Different symbols, and so classes.")
+    offset: int = option(24, "The far place of planted-far.")
+    block: int = option(7, "The first tokens that count in planted-near.")
+    train: int = option(4_000, "Training rows.")
+    valid: int = option(500, "Validation rows.")
+    test: int = option(500, "Test rows.")
 
 
-@task("planted-far", "the class is the token at a fixed far place", PlantedOptions)
+_GUIDE = Guide({"accuracy": "Share of right answers."})
+
+
+@task("planted-far", "the class is the token at a fixed far place", PlantedOptions, guide=_GUIDE)
 def far(name: str, options: PlantedOptions) -> Task:
     """The token at ``offset`` is the class."""
     _check(options, options.offset)
     return _classes(name, options, lambda tokens: tokens[:, options.offset])
 
 
-@task("planted-near", "the class is the most frequent of the first tokens", PlantedOptions)
+@task(
+    "planted-near",
+    "the class is the most frequent of the first tokens",
+    PlantedOptions,
+    guide=_GUIDE,
+)
 def near(name: str, options: PlantedOptions) -> Task:
     """The most frequent of the first ``block`` tokens is the class; the smallest one of equals."""
     _check(options, options.block - 1)
@@ -63,7 +72,12 @@ def near(name: str, options: PlantedOptions) -> Task:
     return _classes(name, options, commonest)
 
 
-@task("planted-tag", "each tag is the sum of a token and the one before it", PlantedOptions)
+@task(
+    "planted-tag",
+    "each tag is the sum of a token and the one before it",
+    PlantedOptions,
+    guide=_GUIDE,
+)
 def tags(name: str, options: PlantedOptions) -> Task:
     """Tag i is (token i + token i-1) modulo the number of symbols; token -1 is 0."""
     _check(options, 0)
@@ -71,7 +85,12 @@ def tags(name: str, options: PlantedOptions) -> Task:
     return _tags(name, options, lambda tokens: (tokens + _before(tokens)) % options.symbols)
 
 
-@task("planted-table", "each tag is looked up by a token and the one before it", PlantedOptions)
+@task(
+    "planted-table",
+    "each tag is looked up by a token and the one before it",
+    PlantedOptions,
+    guide=_GUIDE,
+)
 def table(name: str, options: PlantedOptions) -> Task:
     """Tag i is drawn at random once for each pair of token i and token i-1; token -1 is 0."""
     _check(options, 0)
@@ -79,14 +98,14 @@ def table(name: str, options: PlantedOptions) -> Task:
     return _tags(name, options, lambda tokens: drawn[tokens, _before(tokens)])
 
 
-@task("planted-mirror", "each tag is the token at the mirrored place", PlantedOptions)
+@task("planted-mirror", "each tag is the token at the mirrored place", PlantedOptions, guide=_GUIDE)
 def mirror(name: str, options: PlantedOptions) -> Task:
     """Tag i is the token as far from the end as i is from the beginning."""
     _check(options, 0)
     return _tags(name, options, lambda tokens: tokens[:, ::-1])
 
 
-@task("planted-sofar", "each tag is the most frequent token so far", PlantedOptions)
+@task("planted-sofar", "each tag is the most frequent token so far", PlantedOptions, guide=_GUIDE)
 def so_far(name: str, options: PlantedOptions) -> Task:
     """Tag i is the most frequent of tokens 0 to i; the smallest one of equals."""
     _check(options, 0)

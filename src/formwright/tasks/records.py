@@ -44,10 +44,11 @@ def prepare(
         split: [numbers_of(tokenizer, record.texts) for record in part]
         for split, part in records.items()
     }
+    every = [row for part in encoded.values() for row in part]
     if pair:
-        sizes = [max(map(len, row)) for row in encoded["train"]]
+        sizes = [max(map(len, row)) for row in every]
     else:
-        sizes = [len(tokenizer.join(*_two(row))[0]) for row in encoded["train"]]
+        sizes = [len(tokenizer.join(*_two(row))[0]) for row in every]
     longest = longest_of(sizes, options)
     stored, truncated = Stored(), {}
     for split, part in records.items():
@@ -120,7 +121,11 @@ def fit(
 
 
 def longest_of(sizes: Iterable[int], options: Any) -> int:
-    """Tokens of the longest input: what the user says, or the longest training row up to a cap."""
+    """Tokens of the longest input: what the user says, or the longest row up to a cap.
+
+    ``sizes`` are those of all splits: what is measured on is never cut because training rows
+    happen to be shorter. What is cut, by the cap or by the user's word, is said by ``notes.cut``.
+    """
     if options.length is not None:
         if options.length < 4:
             raise InputError(f"length is {options.length}, but at least 4 tokens are needed.")

@@ -9,21 +9,32 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from typing import Any, Protocol, TypeVar, get_args, runtime_checkable
 from urllib.parse import unquote
 
 from formwright.errors import InputError
 from formwright.registry import Declared
 from formwright.tasks.base import Task
+from formwright.tasks.guide import Guide, guide_data, options_of
 
 _OPTIONS = re.compile(r"\?([A-Za-z_]\w*=[^&?]*(?:&[A-Za-z_]\w*=[^&?]*)*)$")
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 Maker = TypeVar("Maker", bound=Callable[..., Task])
+_NOTHING_SAID = Guide()
+Metric = Callable[[list[Any], list[Any]], float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What can be chosen about a task; each kind adds its own fields."""
+
+
+@runtime_checkable
+class TakesMetric(Protocol):
+    """A task whose answers can be judged by a function of the user's."""
+
+    def measure_by(self, own: Metric) -> None:
+        """Let ``own`` be the metric that counts."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,7 @@ class Entry:
     make: Callable[..., Task]
     options: type[Options]
     target: str  # what follows the colon, such as PATH; "" for built-in tasks
+    guide: Guide = _NOTHING_SAID
 
     @property
     def shown(self) -> str:
@@ -51,14 +63,19 @@ tasks: Declared[Entry] = Declared(
 
 
 def task(
-    name: str, description: str, options: type[Options] = Options, target: str = ""
+    name: str,
+    description: str,
+    options: type[Options] = Options,
+    target: str = "",
+    guide: Guide | None = None,
 ) -> Callable[[Maker], Maker]:
     """Register a function that makes a task.
 
     It is called with the task as the user wrote it and its options; where there is a ``target``
-    (such as PATH), what follows the colon comes first.
+    (such as PATH), what follows the colon comes first. ``guide`` tells users what it takes.
     """
-    return tasks.declare(name, lambda make: Entry(name, description, make, options, target))
+    told = guide or _NOTHING_SAID
+    return tasks.declare(name, lambda make: Entry(name, description, make, options, target, told))
 
 
 def task_names() -> list[tuple[str, str]]:
@@ -73,13 +90,36 @@ def option_names(text: str) -> list[str]:
     return list(inspect.signature(tasks.get(kind).options).parameters)
 
 
+def task_guide(name: str) -> dict[str, Any]:
+    """What a task or a kind of task takes, by its name alone: ``classify``, ``listops``."""
+    entry = tasks.get(name)
+    example = entry.guide.example or entry.shown
+    return {
+        "name": entry.name,
+        "written": entry.shown,
+        "description": entry.description,
+        **guide_data(entry.guide),
+        "example": example,
+        "options": options_of(entry.options),
+        "command": f"formwright train '(sf)x2' --steps 500 --task '{example}'",
+    }
+
+
+def needs_path(name: str) -> bool:
+    """Whether a task of this name is a kind, which reads what the user names after a colon."""
+    return bool(tasks.get(name).target)
+
+
 def load_task(text: str, **options: Any) -> Task:
     """The task that ``text`` names.
 
     Args:
         text: A name such as ``listops-tiny``, or KIND:PATH, both with options behind a question
             mark: ``classify:reviews.csv?text=body&label=stars``.
-        options: The same options as Python values, such as ``text_column="body"``.
+        options: The same options as Python values, such as ``text_column="body"``. ``metric`` may
+            be a function of (answers, wanted), two lists with one item for each row, that gives a
+            number: labels, lists of tags, answers, or translations as the user's files have them.
+            More is better unless it has an attribute ``higher_is_better`` that is False.
     """
     whole, text = text.strip(), text.strip()
     found = _OPTIONS.search(text)
@@ -92,14 +132,27 @@ def load_task(text: str, **options: Any) -> Task:
     entry = tasks.get(kind)
     if bool(entry.target) != bool(colon and target):
         raise InputError(
-            f"The task {kind} is written {entry.shown}; {whole!r} is not."
+            f"The task {kind} is written {entry.shown}; {whole!r} is not. "
+            f"`formwright tasks show {kind}` says what it takes."
             if entry.target
             else f"The task {kind} is built in and takes no path; write {kind!r} alone."
         )
     known = inspect.signature(entry.options).parameters
     given = _coerced(entry, known, written)
+    own = options.pop("metric") if callable(options.get("metric")) else None
     given |= {_option(entry, known, name): v for name, v in options.items() if v is not None}
-    return entry.make(*((target,) if entry.target else ()), whole, entry.options(**given))
+    made = entry.make(*((target,) if entry.target else ()), whole, entry.options(**given))
+    return made if own is None else _measured_by(made, own)
+
+
+def _measured_by(made: Task, own: Metric) -> Task:
+    if not isinstance(made, TakesMetric):
+        raise InputError(
+            f"{made.name} is measured by {made.metric}, which follows from the loss; it takes no "
+            "metric of your own."
+        )
+    made.measure_by(own)
+    return made
 
 
 def _option(entry: Entry, known: Mapping[str, inspect.Parameter], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Where in a text is the answer to a question? SQuAD files, or jsonl rows with the same fields.
+"""Where in a text is the answer to a question? SQuAD files, or tables with the same fields.
 
 Paper: Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250
 A model reads the question, a separator and the text. What does not fit is cut from the end of the
@@ -24,19 +24,14 @@ from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Stored, cached, small_dtype
 from formwright.tasks.examples import ExampleTask, Split, restored, summary
-from formwright.tasks.files import (
-    Sources,
-    fill_splits,
-    find_splits,
-    read_json,
-    read_table,
-    suffix_of,
-)
+from formwright.tasks.files import FILES_VERSION, Sources, fill_splits, find_splits, suffix_of
+from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import task
+from formwright.tasks.tables import TABLES, Row, read_json, read_table
 from formwright.tasks.text import Spans, TextOptions, Tokenizer, make_tokenizer
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_ANSWERS = ("answers", "answer")
 _LONGEST_ANSWER = 30  # tokens
 
 
@@ -54,24 +49,64 @@ class Question:
 Questions = dict[str, list[Question]]
 
 
-@task("span", "where the answer to a question stands: SQuAD json, jsonl", TextOptions, "PATH")
-def span(path: str, name: str, options: TextOptions) -> Task:
+@dataclass(frozen=True, kw_only=True)
+class SpanOptions(TextOptions):
+    """How questions are read and measured."""
+
+    metric: str | None = option(None, "What counts most, of the metrics below.")
+
+
+_GUIDE = Guide(
+    metrics={
+        "f1": "Overlap in words with the nearest right answer, as in SQuAD.",
+        "exact": "Share of answers that are right to the letter, but for case and articles.",
+    },
+    formats={
+        "json": "In the form of SQuAD 1 or 2, or a list of objects.",
+        "jsonl": "An object for each question.",
+        "csv, tsv": "A row for each question, with one answer.",
+        "parquet": "Needs pyarrow.",
+        **PACKED,
+    },
+    columns=(
+        Column("", "The text that holds the answer.", ("context",)),
+        Column("", "What is asked.", ("question",)),
+        Column("", 'A text, a list of them, or {"text": [...], "answer_start": [...]}.', _ANSWERS),
+    ),
+    splits=FROM_FILES,
+    files={
+        "questions.jsonl": "".join(
+            json.dumps({"context": text, "question": "Who?", "answer": text.split()[0]}) + "\n"
+            for text in ("Ada sleeps.", "Lee sees Bonn.", "Eve is here.")
+        )
+    },
+    example="span:questions.jsonl",
+)
+
+
+@task(
+    "span", "where the answer to a question stands: SQuAD json, jsonl", SpanOptions, "PATH", _GUIDE
+)
+def span(path: str, name: str, options: SpanOptions) -> Task:
     """Questions from the user's files."""
-    sources = find_splits(Path(path).expanduser(), _SUFFIXES, options.valid, options.test)
-    known = options.settings(length=options.length, sources=sources.digest)
+    sources = find_splits(Path(path).expanduser(), TABLES, options.valid, options.test)
+    known = options.settings(
+        length=options.length, sources=sources.digest, files_version=FILES_VERSION
+    )
     stored = cached("span", known, lambda: prepare(_read(sources), options))
-    return from_stored(name, stored, sources.words)
+    return from_stored(name, stored, sources.words, options.metric)
 
 
-def from_stored(name: str, stored: Stored, words: str) -> Task:
+def from_stored(name: str, stored: Stored, words: str, metric: str | None = None) -> Task:
     """The task on prepared data."""
-    return restored(SpanTask, name, SpanHead(), "f1", stored, words)
+    return restored(SpanTask, name, SpanHead(), metric or "f1", stored, words)
 
 
 class SpanTask(ExampleTask):
     """Targets (b, 2): the first and the last token of the answer, -100 where it was cut away."""
 
     KIND = "span"
+    METRICS = ("f1", "exact")
 
     def _targets(self, data: Split, rows: np.ndarray) -> tuple[Tensor, int]:
         found = np.asarray(data.targets)[rows]
@@ -94,15 +129,24 @@ class SpanTask(ExampleTask):
         return best_spans(answers.float(), batch.inputs["segments"].bool())[0].cpu().numpy()
 
     def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
-        exact, overlap = [], []
-        for found, batch in pairs:
+        told = self._told(pairs, data)
+        both = list(zip(*told, strict=True))
+        exact = [metrics.span_exact(ours, wanted) for ours, wanted in both]
+        overlap = [metrics.span_f1(ours, wanted) for ours, wanted in both]
+        found = {"exact": float(np.mean(exact)), "f1": float(np.mean(overlap))}
+        return self._with_own(found, lambda: told)
+
+    def _told(
+        self, pairs: list[tuple[Any, Batch]], data: Split
+    ) -> tuple[list[str], list[list[str]]]:
+        """Answers, and for each the list of right ones; "" says that there is none."""
+        found, wanted = [], []
+        for answers, batch in pairs:
             assert batch.rows is not None
-            for row, (first, last) in zip(batch.rows, found, strict=True):
-                ours = self.answer(data, int(row), int(first), int(last))
-                wanted = json.loads(data.texts["answers"].text(int(row))) or [""]
-                exact.append(metrics.span_exact(ours, wanted))
-                overlap.append(metrics.span_f1(ours, wanted))
-        return {"exact": float(np.mean(exact)), "f1": float(np.mean(overlap))}
+            for row, (first, last) in zip(batch.rows, answers, strict=True):
+                found.append(self.answer(data, int(row), int(first), int(last)))
+                wanted.append(json.loads(data.texts["answers"].text(int(row))) or [""])
+        return found, wanted
 
     def answer(self, data: Split, row: int, first: int, last: int) -> str:
         """The words from one token to another."""
@@ -154,8 +198,21 @@ def read_questions(path: Path) -> list[Question]:
     if isinstance(document, dict) and isinstance(document.get("data"), list):
         rows = list(_flattened(document["data"], path))
     else:
-        rows = read_table(path).rows
+        rows = _table(path)
     return [question_of(row, f"row {n} of {path.name}") for n, row in enumerate(rows, 1)]
+
+
+def _table(path: Path) -> list[Row]:
+    needed = (("context",), ("question",), _ANSWERS)
+    table = read_table(path, known=[name for names in needed for name in names])
+    if suffix_of(path) not in (".json", ".jsonl", ".ndjson"):  # those may name them row by row
+        for names in needed:
+            if not set(names) & set(table.columns):
+                raise InputError(
+                    f"there is no column {names[0]!r} in {path.name}; it needs context, question "
+                    f"and answers, and has {table.header or ', '.join(table.columns)!r}."
+                )
+    return table.rows
 
 
 def _flattened(articles: list[Any], path: Path) -> Any:
@@ -218,7 +275,7 @@ def prepare(questions: Questions, options: TextOptions) -> Stored:
     tokenizer = make_tokenizer(options.tokenizer, texts, ("pad", "separate"))
     asked = {s: [tokenizer.encode(q.question) for q in part] for s, part in questions.items()}
     told = {s: [tokenizer.encode_spans(q.context) for q in part] for s, part in questions.items()}
-    both = zip(asked["train"], told["train"], strict=True)
+    both = [pair for s in questions for pair in zip(asked[s], told[s], strict=True)]
     longest = longest_of((len(tokenizer.join(a, t[0])[0]) for a, t in both), options)
     stored, truncated, lost = Stored(), {}, 0
     for split, part in questions.items():

@@ -14,6 +14,7 @@ from pathlib import Path
 from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
+from formwright.tasks.guide import Guide, option
 from formwright.tasks.lm import LanguageTask, MaskedTask, encode_streams
 from formwright.tasks.registry import Options, task
 from formwright.tasks.text import Bytes, Tokenizer, restore
@@ -26,18 +27,31 @@ _LEFT_OUT |= {"__pycache__", "ensurepip", "pydoc_data"}
 class StdlibOptions(Options):
     """Bytes that are read at once, and bytes that are measured on."""
 
-    length: int = 256
-    valid: int = 200_000
-    test: int = 200_000
+    length: int = option(256, "Bytes that are read at once.")
+    valid: int = option(200_000, "Bytes of the validation part.")
+    test: int = option(200_000, "Bytes of the test part.")
 
 
-@task("stdlib", "the next byte of the Python standard library's source", StdlibOptions)
+_GUIDE = Guide(
+    {"bits_per_byte": "Less is better."},
+    splits="By the name of each file: 90 % training; valid and test are cut to a fixed size.",
+)
+
+
+@task(
+    "stdlib", "the next byte of the Python standard library's source", StdlibOptions, guide=_GUIDE
+)
 def stdlib(name: str, options: StdlibOptions) -> Task:
     """The standard library as text."""
     return LanguageTask(name, options.length, *_library(options, ()))
 
 
-@task("stdlib-masked", "hidden bytes of the Python standard library's source", StdlibOptions)
+@task(
+    "stdlib-masked",
+    "hidden bytes of the Python standard library's source",
+    StdlibOptions,
+    guide=_GUIDE,
+)
 def masked(name: str, options: StdlibOptions) -> Task:
     """The same text for encoders, which see both sides of what they guess."""
     return MaskedTask(name, options.length, *_library(options, ("mask",)))

@@ -1,4 +1,5 @@
-"""One tag for each word: CoNLL-U treebanks and files with one word and its tags on a line.
+"""One tag for each word: CoNLL-U treebanks, files with one word and its tags on a line, and tables
+with a list of words and one of tags in each row.
 
 Words that training shows rarely are read by their looks (capitals, digits, last letters), so that
 a model from scratch can guess at new ones. With subword tokenisers the first piece carries the tag.
@@ -6,7 +7,7 @@ a model from scratch can guess at new ones. With subword tokenisers the first pi
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,28 @@ from torch import Tensor
 
 from formwright.arch.frame import Tag
 from formwright.errors import InputError
-from formwright.tasks import metrics
+from formwright.tasks import metrics, notes
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Ragged, Stored, cached, small_dtype
 from formwright.tasks.examples import ExampleTask, Split, restored, summary, token_loss
-from formwright.tasks.files import Sources, fill_splits, find_splits, read_lines, suffix_of
+from formwright.tasks.files import (
+    FILES_VERSION,
+    Sources,
+    fill_splits,
+    find_splits,
+    read_lines,
+    suffix_of,
+)
+from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import task
-from formwright.tasks.text import TextOptions, Tokenizer, make_tokenizer
+from formwright.tasks.tables import need_column, read_table
+from formwright.tasks.text import TOKENIZERS, TextOptions, Tokenizer, make_tokenizer
 
-_SUFFIXES = (".conllu", ".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".ner", ".pos")
+_LISTS = (".jsonl", ".ndjson", ".json", ".parquet")
+_LINES = (".conllu", ".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".ner", ".pos")
+WORDS = ("tokens", "words", "forms")
+TAGS = ("ner_tags", "pos_tags", "upos", "tags", "labels")
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
 
@@ -33,9 +46,10 @@ _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "D
 class TagOptions(TextOptions):
     """``column`` is a name such as UPOS in CoNLL-U, or a number from 1 (-1 is the last)."""
 
-    tokenizer: str = "shapes"
-    column: str | None = None
-    word_column: str | None = None
+    tokenizer: str = option("shapes", TOKENIZERS)
+    column: str | None = option(None, "Where tags stand: UPOS, a name, a number; -1 is the last.")
+    word_column: str | None = option(None, "Where words stand: FORM, a name, or a number from 1.")
+    metric: str | None = option(None, "What counts most, of the metrics below.")
 
 
 @dataclass(frozen=True)
@@ -50,31 +64,73 @@ class Sentence:
 Sentences = dict[str, list[Sentence]]
 
 
-@task("tag", "a tag for each word: CoNLL-U, or one word and its tags on a line", TagOptions, "PATH")
+_GUIDE = Guide(
+    metrics={
+        "accuracy": "Share of right tags.",
+        "macro_f1": "Mean F1 of the tags: rare ones count as much as common ones.",
+        "entity_f1": "F1 of whole entities, as seqeval has it; for BIO, IOB2, IOBES, BILOU.",
+    },
+    formats={
+        "conll, txt, tsv": "A word and its tag on a line, an empty line behind a sentence.",
+        "conllu": "A treebank; UPOS is learnt unless column=XPOS or another is given.",
+        "jsonl, json": "An object for each sentence: a list of words and one of tags.",
+        "parquet": "The same lists; needs pyarrow.",
+        **PACKED,
+    },
+    columns=(
+        Column("word", "Words: the first column, FORM, or a list of words.", WORDS),
+        Column("column", "Tags: the last column, UPOS, or a list of tags.", TAGS),
+    ),
+    splits=FROM_FILES,
+    files={
+        "names.conll": "Ada B-PER\nsleeps O\n\nBonn B-LOC\nsleeps O\n\nAda B-PER\nLee I-PER\n"
+        "sees O\nBonn B-LOC\n"
+    },
+    example="tag:names.conll",
+    default="entity_f1 where tags are O and B-..., I-... and the like; else accuracy",
+)
+
+
+@task(
+    "tag",
+    "a tag for each word: CoNLL-U, or one word and its tags on a line",
+    TagOptions,
+    "PATH",
+    _GUIDE,
+)
 def tag(path: str, name: str, options: TagOptions) -> Task:
     """Tagging of the user's sentences."""
-    sources = find_splits(Path(path).expanduser(), _SUFFIXES, options.valid, options.test)
+    found = (*_LINES, *_LISTS)
+    sources = find_splits(Path(path).expanduser(), found, options.valid, options.test)
     known = settings(options) | {"sources": sources.digest}
     stored = cached("tag", known, lambda: prepare(_read(sources, options), options))
-    return from_stored(name, stored, sources.words)
+    return from_stored(name, stored, sources.words, options.metric)
 
 
 def settings(options: TagOptions) -> dict[str, Any]:
     """What of the options decides the prepared data."""
     columns = [options.word_column, options.column]
-    return options.settings(length=options.length, columns=columns, texts="kept")
+    return options.settings(
+        length=options.length, columns=columns, texts="kept", files_version=FILES_VERSION
+    )
 
 
-def from_stored(name: str, stored: Stored, words: str) -> Task:
+def from_stored(name: str, stored: Stored, words: str, metric: str | None = None) -> Task:
     """The task on prepared data."""
-    head = Tag(len(stored.meta["labels"]))
-    return restored(Tagging, name, head, "accuracy", stored, words)
+    labels = stored.meta["labels"]
+    usual = "entity_f1" if metrics.marks_entities(labels) else "accuracy"
+    return restored(Tagging, name, Tag(len(labels)), metric or usual, stored, words)
 
 
 class Tagging(ExampleTask):
     """A tag for each scored token. Targets are kept with one added; 0 is not scored."""
 
     KIND = "tag"
+    METRICS = ("accuracy", "macro_f1")
+
+    def _known_metrics(self) -> tuple[str, ...]:
+        named = metrics.marks_entities(self.labels)
+        return (*self.METRICS, "entity_f1") if named else self.METRICS
 
     def _loss(self, answers: Tensor, batch: Batch) -> Tensor:
         return token_loss(answers, batch)
@@ -87,10 +143,20 @@ class Tagging(ExampleTask):
     def _measure(self, pairs: list[tuple[Any, Batch]], data: Split) -> dict[str, float]:
         found = np.concatenate([row for rows, _ in pairs for row in rows])
         wanted = np.concatenate([b.targets[b.targets != IGNORED].numpy() for _, b in pairs])
-        return {
+        result = {
             "accuracy": metrics.accuracy(found, wanted),
             "macro_f1": metrics.macro_f1(found, wanted, len(self.labels)),
         }
+        if "entity_f1" in self._known_metrics():
+            result["entity_f1"] = metrics.entity_f1(*self._told(pairs))
+        return self._with_own(result, lambda: self._told(pairs))
+
+    def _told(self, pairs: list[tuple[Any, Batch]]) -> tuple[list[list[str]], list[list[str]]]:
+        def names(row: np.ndarray) -> list[str]:
+            return [self.labels[number] for number in row]
+
+        wanted = [row[row != IGNORED].numpy() for _, batch in pairs for row in batch.targets]
+        return [names(row) for rows, _ in pairs for row in rows], [names(row) for row in wanted]
 
     def texts(self, split: str) -> list[list[str]] | None:
         """The words of each row, uncut; None where symbols were generated."""
@@ -98,10 +164,18 @@ class Tagging(ExampleTask):
         return None if kept is None else [json.loads(kept.text(row)) for row in range(len(kept))]
 
     def _label_summary(self) -> Any:
-        targets = self.split(self._shown).targets
-        assert isinstance(targets, Ragged)
-        counts = np.bincount(targets.values, minlength=len(self.labels) + 1)[1:]
+        return self._counts(self.split(self._shown))
+
+    def _counts(self, data: Split) -> dict[str, int]:
+        assert isinstance(data.targets, Ragged)
+        counts = np.bincount(data.targets.values, minlength=len(self.labels) + 1)[1:]
         return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}
+
+    def _label_cautions(self, ready: Mapping[str, Split]) -> list[str]:
+        counts = {name: self._counts(part) for name, part in ready.items()}
+        uneven = notes.uneven(counts["train"], self.metric, "words")
+        # tags of entities are uneven by nature, and their metric knows it
+        return [*(uneven if self.metric == "accuracy" else []), *notes.unseen(counts)]
 
 
 # --- reading ----------------------------------------------------------------------------
@@ -126,7 +200,40 @@ def with_splits(known: Sentences) -> Sentences:
 
 
 def read_sentences(path: Path, options: TagOptions) -> list[Sentence]:
-    """Sentences of a file; an empty line ends one."""
+    """The sentences of a file."""
+    if suffix_of(path) in _LISTS:
+        return _from_lists(path, options)
+    if suffix_of(path) == ".csv":
+        raise InputError(
+            f"{path.name}: tags are not read from csv. Write a word and its tag on each line, "
+            "with a space or tab between them and an empty line behind each sentence."
+        )
+    return _from_lines(path, options)
+
+
+def _from_lists(path: Path, options: TagOptions) -> list[Sentence]:
+    """One sentence in each row: a list of words and a list of tags."""
+    table = read_table(path)
+    word = need_column(table, options.word_column, WORDS, "word", others=("column",))
+    column = need_column(table, options.column, TAGS, "column", [word])
+    made = []
+    for number, row in enumerate(table.rows):
+        words, tags = row.get(word), row.get(column)
+        if not isinstance(words, list) or not isinstance(tags, list):
+            raise InputError(f"{table.where(number)}: {word} and {column} should be two lists.")
+        made.append(sentence_of(words, tags, table.where(number)))
+    return [sentence for sentence in made if sentence.words]
+
+
+def sentence_of(words: list[Any], tags: list[Any], where: str) -> Sentence:
+    """A sentence from two lists, which must agree."""
+    if len(words) != len(tags):
+        raise InputError(f"{where} has {len(words)} words and {len(tags)} tags.")
+    return Sentence(tuple(map(str, words)), tuple(map(str, tags)), where)
+
+
+def _from_lines(path: Path, options: TagOptions) -> list[Sentence]:
+    """One word on each line; an empty line ends a sentence."""
     treebank = suffix_of(path) == ".conllu"
     word = _column(options.word_column, 1 if treebank else 0)
     column = _column(options.column, 3 if treebank else -1)
@@ -150,9 +257,10 @@ def read_sentences(path: Path, options: TagOptions) -> list[Sentence]:
             continue
         else:
             if len(cells) < 2 or max(word, column) >= len(cells):
+                last = f"in column {column + 1}" if column >= 0 else "in the last one"
                 raise InputError(
-                    f"line {number} of {path.name} has {len(cells)} columns; word and tag stand "
-                    f"in columns {word + 1} and {column + 1 if column >= 0 else 'last'}."
+                    f"line {number} of {path.name} has {len(cells)} columns, separated by spaces "
+                    f"or tabs; words should stand in column {word + 1} and tags {last}."
                 )
             if not cells[word].strip() or not cells[column].strip():
                 what = "word" if not cells[word].strip() else "tag"
@@ -202,7 +310,8 @@ def prepare(sentences: Sentences, options: TagOptions) -> Stored:
     encoded = {
         split: [_encode(tokenizer, s, labels) for s in part] for split, part in sentences.items()
     }
-    longest = longest_of((len(tokens) for tokens, _ in encoded["train"]), options)
+    sizes = (len(tokens) for rows in encoded.values() for tokens, _ in rows)
+    longest = longest_of(sizes, options)
     stored, truncated = Stored(), {}
     for split, rows in encoded.items():
         cut = [(tokens[:longest], tags[:longest]) for tokens, tags in rows]

@@ -17,6 +17,7 @@ from typing import Any
 
 from formwright.errors import InputError
 from formwright.files import read_json
+from formwright.tasks.guide import option
 from formwright.tasks.registry import Options
 
 WORD = re.compile(r"<[^<>\s]+>|\w+(?:['\u2019]\w+)*|[^\w\s]")
@@ -24,6 +25,7 @@ _PIECES = re.compile(r"\n|[^\s]+")  # a line's end counts as a word where text r
 _TASK, _LARGEST = "task.json", 1_000_000_000  # beside a model; bytes
 _SEVERAL = 1000  # words that must remain before rare ones are given up
 USUAL_WORDS = 20_000
+TOKENIZERS = "bytes, chars, words, words:N, spaces, shapes, bpe:N, wordpiece:N or PATH."
 
 Spans = list[tuple[int, int]]
 
@@ -324,10 +326,10 @@ def fingerprint(spec: str) -> str:
 class TextOptions(Options):
     """How the user's text is read, and where splits besides the first one lie."""
 
-    tokenizer: str = "words"
-    length: int | None = None
-    valid: str | None = None
-    test: str | None = None
+    tokenizer: str = option("words", TOKENIZERS)
+    length: int | None = option(None, "Tokens that are read at most; else as long as rows are.")
+    valid: str | None = option(None, "The file of the validation rows.")
+    test: str | None = option(None, "The file of the test rows.")
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """What decides the prepared data: the tokeniser, and ``more``."""

@@ -1,15 +1,15 @@
 """Translation: an encoder reads the source, a decoder writes the target.
 
 ``copy`` and ``reverse`` are generated; ``translate:SRC,TGT`` reads two files that agree line by
-line. Source and target share one vocabulary. BLEU compares words and punctuation marks in lower
-case, whatever the tokeniser; it is not the BLEU of a published table.
+line, ``translate:PATH`` a table with a column for each language. Source and target share one
+vocabulary. ``bleu`` compares words and punctuation marks in lower case, whatever the tokeniser;
+the BLEU of published tables is ``sacrebleu``, given where that library is installed.
 
 b batch, n target token, m source token, v symbol
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,16 @@ from formwright.tasks.examples import (
     summary,
     token_loss,
 )
-from formwright.tasks.files import Sources, fill_splits, find_splits, read_lines
+from formwright.tasks.files import FILES_VERSION, Sources
+from formwright.tasks.guide import Guide, option
+from formwright.tasks.parallel import (
+    COLUMNS,
+    FORMATS,
+    SPLITS,
+    Lines,
+    find_parallel,
+    read_parallel,
+)
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import Options, task
 from formwright.tasks.text import Symbols, TextOptions, Words, make_tokenizer
@@ -49,48 +58,95 @@ _SEEDS = {"train": 31, "valid": 32, "test": 33}
 class CopyOptions(Options):
     """Symbols, tokens of a row at most, and rows of each split."""
 
-    symbols: int = 16
-    length: int = 16
-    train: int = 10_000
-    valid: int = 500
-    test: int = 500
+    symbols: int = option(16, "Different symbols.")
+    length: int = option(16, "Tokens of a row at most.")
+    train: int = option(10_000, "Training rows.")
+    valid: int = option(500, "Validation rows.")
+    test: int = option(500, "Test rows.")
 
 
-@task("copy", "write the source again", CopyOptions)
+_COPY = Guide({"accuracy": "Share of right symbols, each guessed from the right ones before it."})
+
+
+@task("copy", "write the source again", CopyOptions, guide=_COPY)
 def copy(name: str, options: CopyOptions) -> Task:
     """The target is the source."""
     return _generated(name, options, backwards=False)
 
 
-@task("reverse", "write the source from its end", CopyOptions)
+@task("reverse", "write the source from its end", CopyOptions, guide=_COPY)
 def reverse(name: str, options: CopyOptions) -> Task:
     """The target is the source, backwards."""
     return _generated(name, options, backwards=True)
 
 
-@task("translate", "two files that agree line by line", TextOptions, "SRC,TGT")
-def translate(paths: str, name: str, options: TextOptions) -> Task:
-    """Translation between the user's files; ``valid`` and ``test`` are pairs of files too."""
-    source, target = _two(paths, "translate:SRC,TGT")
-    sides = []
-    for place, path in enumerate((source, target)):
-        given = [_two(w, "SRC,TGT")[place] if w else None for w in (options.valid, options.test)]
-        sides.append(find_splits(Path(path).expanduser(), (), *given))
-    if set(sides[0].paths) != set(sides[1].paths):
-        found = [", ".join(side.paths) for side in sides]
-        raise InputError(
-            f"{source} has the splits {found[0]}, but {target} has {found[1]}. "
-            "Both languages need the same splits."
-        )
-    settings = options.settings(length=options.length, sources=[side.digest for side in sides])
-    stored = cached("translate", settings, lambda: prepare(_read(sides), options))
-    return from_stored(name, stored, sides[0].words)
+@dataclass(frozen=True, kw_only=True)
+class TranslateOptions(TextOptions):
+    """How translations are read and measured; ``valid`` and ``test`` are SRC,TGT or a table."""
+
+    source_column: str | None = option(None, "The column of the source, in tables.")
+    target_column: str | None = option(None, "The column of the target, in tables.")
+    metric: str | None = option(None, "What counts most, of the metrics below.")
 
 
-def from_stored(name: str, stored: Stored, words: str) -> Task:
+_GUIDE = Guide(
+    metrics={
+        "sacrebleu": "BLEU as published tables have it; needs the sacrebleu library.",
+        "bleu": "BLEU of words in lower case, computed here.",
+        "accuracy": "Share of right symbols, each guessed from the right ones before it.",
+        "exact": "Share of translations that are right to the word.",
+        "perplexity": "Of a symbol. Less is better.",
+    },
+    formats=FORMATS,
+    columns=COLUMNS,
+    splits=SPLITS,
+    files={
+        "train.de": "Hallo .\nGute Nacht .\nJa .\n",
+        "train.en": "Hello .\nGood night .\nYes .\n",
+    },
+    example="translate:train.de,train.en",
+    default="sacrebleu where it is installed, else bleu",
+)
+
+
+@task("translate", "two files that agree line by line", TranslateOptions, "SRC,TGT", _GUIDE)
+def translate(paths: str, name: str, options: TranslateOptions) -> Task:
+    """Translation between the user's files."""
+    sides = find_parallel(paths, options.valid, options.test)
+    settings = options.settings(
+        length=options.length,
+        sources=[side.digest for side in sides],
+        columns=[options.source_column, options.target_column],
+        files_version=FILES_VERSION,
+    )
+    stored = cached("translate", settings, lambda: _prepared(sides, options))
+    return from_stored(name, stored, sides[0].words, options.metric)
+
+
+def _prepared(sides: list[Sources], options: TranslateOptions) -> Stored:
+    lines, notes = read_parallel(sides, options.source_column, options.target_column)
+    stored = prepare(lines, options)
+    stored.meta["notes"] = [*notes, *stored.meta["notes"]]
+    return stored
+
+
+def from_stored(name: str, stored: Stored, words: str, metric: str | None = None) -> Task:
     """The task on prepared data."""
+    installed = metrics.has_sacrebleu()
+    if metric == "sacrebleu" and not installed:
+        raise InputError(
+            "metric=sacrebleu needs the sacrebleu library. Install it with: pip install sacrebleu"
+        )
+    usual = metric or ("sacrebleu" if installed else "bleu")
     columns = ("source", "tokens")
-    return restored(Translation, name, LanguageModel(), "bleu", stored, words, columns)
+    made = restored(Translation, name, LanguageModel(), usual, stored, words, columns)
+    if not installed:
+        told = "bleu is computed here; pip install sacrebleu gives that of published tables too"
+        made.about.notes = [*made.about.notes, told]
+    elif made.is_lowercase:
+        told = "sacrebleu is measured in lower case: the tokeniser knows no capitals"
+        made.about.notes = [*made.about.notes, told]
+    return made
 
 
 # --- the task ---------------------------------------------------------------------------
@@ -100,6 +156,16 @@ class Translation(ExampleTask):
     """Targets are kept with one added, as tags are."""
 
     KIND = "translate"
+    METRICS = ("accuracy", "exact", "bleu", "sacrebleu", "perplexity")
+
+    def _check_metric(self) -> None:
+        super()._check_metric()
+        self.higher_is_better = self.metric != "perplexity"
+
+    @property
+    def is_lowercase(self) -> bool:
+        """Whether the tokeniser cannot write capitals."""
+        return type(self.tokenizer) is Words
 
     def loss(self, model: Model, batch: Batch, past: Past | None = None) -> Tensor:
         found = model.loss(targets=batch.targets, **batch.inputs)
@@ -131,20 +197,44 @@ class Translation(ExampleTask):
         result = super()._score(model, split, batches, memory)
         result["perplexity"] = metrics.perplexity(result["loss"])
         data, device = self.split(split), device_of(model)
-        ours: list[list[str]] = []
-        theirs: list[list[str]] = []
+        found: list[list[int]] = []
+        rows: list[int] = []
         for batch in batches:
             assert batch.rows is not None
-            ours += [self.words(found) for found in self.predictions(model, batch.to(device))]
-            theirs += [self.reference(data, int(row)) for row in batch.rows]
+            found += self.predictions(model, batch.to(device))
+            rows += [int(row) for row in batch.rows]
+        return result | self._compared(found, rows, data)
+
+    def _compared(self, found: list[list[int]], rows: list[int], data: Split) -> dict[str, float]:
+        """Metrics of whole translations."""
+        ours = [self.words(numbers) for numbers in found]
+        theirs = [self.reference(data, row) for row in rows]
         same = [a == b for a, b in zip(ours, theirs, strict=True)]
-        return result | {"bleu": metrics.bleu(ours, theirs), "exact": float(np.mean(same))}
+        result = {"bleu": metrics.bleu(ours, theirs), "exact": float(np.mean(same))}
+        texts = [self.text(numbers) for numbers in found]
+        wanted = [self.wanted(data, row) for row in rows]
+        if not isinstance(self.tokenizer, Symbols) and metrics.has_sacrebleu():
+            lower = self.is_lowercase
+            result["sacrebleu"] = metrics.sacrebleu(texts, wanted, lowercase=lower)
+        return self._with_own(result, lambda: (texts, wanted))
+
+    def text(self, numbers: list[int]) -> str:
+        """A translation as a person reads it."""
+        if isinstance(self.tokenizer, Symbols):
+            return " ".join(map(str, numbers))
+        return self.tokenizer.decode(numbers)
+
+    def wanted(self, data: Split, row: int) -> str:
+        """The right translation, as the user wrote it."""
+        if isinstance(self.tokenizer, Symbols):
+            return " ".join(self.reference(data, row))
+        return data.texts["target"].text(row)
 
     def words(self, numbers: list[int]) -> list[str]:
         """A translation as BLEU compares it."""
         if isinstance(self.tokenizer, Symbols):
             return [str(number) for number in numbers]
-        if isinstance(self.tokenizer, Words):
+        if type(self.tokenizer) is Words:
             return self.tokenizer.words(numbers)
         return split_words(self.tokenizer.decode(numbers))
 
@@ -248,34 +338,6 @@ def _generated(name: str, options: CopyOptions, *, backwards: bool) -> Task:
     return made
 
 
-Lines = dict[str, list[tuple[str, str]]]
-
-
-def _two(text: str, form: str) -> tuple[str, str]:
-    first, comma, second = text.partition(",")
-    if not (first.strip() and comma and second.strip()):
-        raise InputError(f"Two files are needed, written {form}; {text!r} is not.")
-    return first.strip(), second.strip()
-
-
-def _read(sides: list[Sources]) -> Lines:
-    known: Lines = {}
-    for split, path in sides[0].paths.items():
-        other = sides[1].paths[split]
-        left, right = read_lines(path), read_lines(other)
-        if len(left) != len(right):
-            raise InputError(
-                f"{path.name} has {len(left)} lines and {other.name} {len(right)}; they should "
-                "agree line by line."
-            )
-        for number, pair in enumerate(zip(left, right, strict=True), 1):
-            for file, line in zip((path, other), pair, strict=True):
-                if not line.strip():
-                    raise InputError(f"row {number} of {file.name} has no text.")
-        known[split] = list(zip(left, right, strict=True))
-    return fill_splits(known, "\0".join)
-
-
 def prepare(lines: Lines, options: Any) -> Stored:
     """Tokens of both sides, and the references as text."""
     train = lines["train"]
@@ -287,7 +349,8 @@ def prepare(lines: Lines, options: Any) -> Stored:
         split: [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in pairs]
         for split, pairs in lines.items()
     }
-    longest = longest_of((1 + max(map(len, pair)) for pair in encoded["train"]), options)
+    sizes = (1 + max(map(len, pair)) for pairs in encoded.values() for pair in pairs)
+    longest = longest_of(sizes, options)
     stored, kind, truncated = Stored(), small_dtype(tokenizer.vocab + 1), {}
     for split, pairs in encoded.items():
         cut = [(a[: longest - 1], b[: longest - 1]) for a, b in pairs]

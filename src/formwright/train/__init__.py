@@ -1,6 +1,7 @@
 """Training: one engine and one loop for every kind of model. Knows nothing of search."""
 
 from formwright.train.config import TrainConfig, default_lr
+from formwright.train.device import device_of_text
 from formwright.train.rates import rate_for
 from formwright.train.regularise import regularised
 from formwright.train.seeds import Seeds, train_seeds
@@ -11,6 +12,7 @@ __all__ = [
     "Seeds",
     "TrainConfig",
     "default_lr",
+    "device_of_text",
     "rate_for",
     "regularised",
     "train",

@@ -2,12 +2,11 @@
 
 import time
 
-import torch
-
 from formwright.arch import Architecture
 from formwright.model import build
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
+from formwright.train.device import device_of_text
 from formwright.train.distributed import World
 from formwright.train.engine import Engine
 
@@ -18,7 +17,7 @@ def step_seconds(
     arch: Architecture, task: Task, config: TrainConfig, device: str = "cpu"
 ) -> tuple[float, float]:
     """Seconds of a processor for a step, whatever else runs, and the share of it that was had."""
-    where = torch.device(device)
+    where = device_of_text(device)
     model = build(arch.fitted(task.frame).check(), seed=config.seed).to(where)
     engine = Engine(model, task, config, where, World())
     try:

@@ -18,6 +18,7 @@ from formwright.model import Model, build, save_model
 from formwright.model.card import new_card
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
+from formwright.train.device import device_of_text
 from formwright.train.distributed import join_world
 from formwright.train.engine import Engine, Loss
 from formwright.train.loop import Loop, OnProgress
@@ -78,7 +79,7 @@ def train(
             it, signals that end a program do.
         loss: In place of the task's, as of ``Engine``.
     """
-    device = torch.device(device)
+    device = device_of_text(device)
     world = join_world(device)
     model = _model(what, task, config).to(device)
     folder = None

@@ -85,7 +85,7 @@ class Scores:
 
 def check_answers(task: Task) -> None:
     """Refuse a task whose answers are neither right nor wrong, before anything is trained."""
-    if task.metric not in ("accuracy", "macro_f1", "f1", "matthews"):
+    if task.metric not in ("accuracy", "macro_f1", "f1", "matthews", "entity_f1"):
         raise InputError(
             f"Blocks are scored by right and wrong answers; {task.name} is measured by "
             f"{task.metric}. Choose a task with classes or tags."
