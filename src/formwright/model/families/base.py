@@ -82,6 +82,7 @@ class Family:
     kind: ClassVar[str]  # model_type
     stem: ClassVar[str]  # how the names of its classes begin
     prefix: ClassVar[str] = ""  # stands before the names of layers that have a head
+    backbone: ClassVar[type[Backbone]]
     words: ClassVar[Words] = Words()
     usual: ClassVar[Usual] = Usual()
     exits: ClassVar[tuple[Exit, ...]] = ()
@@ -178,7 +179,7 @@ class Family:
     def sketch(cls, arch: Architecture) -> dict[str, Any] | None:
         """A config.json that may be that of an architecture; None where it surely is not."""
         sizes = sizes_of(arch)
-        if sizes is None or arch.frame is None:
+        if sizes is None or arch.frame is None or not isinstance(arch.backbone, cls.backbone):
             return None
         leads = next((e for e in cls.exits if isinstance(arch.frame.head, e.kind)), None)
         return {

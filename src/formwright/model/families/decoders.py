@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from formwright.arch import Architecture, Attention, FeedForward, LayerNorm, Residual, style
+from formwright.arch.architecture import Decoder
 from formwright.arch.layer import Identity, Parallel, RMSNorm, Stack
 from formwright.arch.mechanism import Longformer, Softmax
 from formwright.arch.position import Rotary
@@ -44,7 +45,13 @@ def _of(part: str) -> tuple[str, ...]:
     return tuple(f"{part}.{name}" for name in _QUERY_KEY_VALUE)
 
 
-class Gpt2(Family):
+class _Decoder(Family):
+    """A family that reads left to right."""
+
+    backbone = Decoder
+
+
+class Gpt2(_Decoder):
     """``GPT2Model`` and its heads."""
 
     kind, stem, prefix = "gpt2", "GPT2", "transformer."
@@ -87,7 +94,7 @@ class Gpt2(Family):
         yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
 
 
-class Opt(Family):
+class Opt(_Decoder):
     """``OPTModel`` and its heads: GPT-2 by other names, positions from the third row on."""
 
     kind, stem, prefix = "opt", "OPT", "model."
@@ -129,10 +136,6 @@ class Opt(Family):
         )
         yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
 
-    @classmethod
-    def options(cls, arch: Architecture) -> dict[str, Any]:
-        return {"word_embed_proj_dim": arch.backbone.width}
-
 
 def plain_decoder(family: Family, sizes: Sizes, shapes: Shapes) -> Architecture:
     """Learned positions and a norm before each branch, as GPT-2 has them."""
@@ -150,7 +153,7 @@ def plain_decoder(family: Family, sizes: Sizes, shapes: Shapes) -> Architecture:
     return family.framed(layer * sizes.layers, backbone, sizes, head)
 
 
-class GptNeoX(Family):
+class GptNeoX(_Decoder):
     """``GPTNeoXModel`` and its heads: attention and feed-forward read the same stream.
 
     Only some channels of each head are turned by their position.
@@ -231,7 +234,7 @@ class GptNeoX(Family):
 # --- Llama and those who are made like it -----------------------------------------------------
 
 
-class Llama(Family):
+class Llama(_Decoder):
     """``LlamaModel`` and its heads, with keys shared by heads or not."""
 
     kind, stem, prefix = "llama", "Llama", "model."

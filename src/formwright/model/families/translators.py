@@ -29,6 +29,8 @@ from formwright.model.families.form import FLAT, SAME, Row, layered, row, times
 class _Translator(Family):
     """An encoder and a decoder."""
 
+    backbone = Seq2Seq
+
     def translating(self) -> Head:
         """Scores of the next symbol, where the class has them; other classes are refused."""
         module = self.config.module
@@ -224,6 +226,12 @@ class Marian(_Translator):
         ]
         yield from layered(reading, sum(1 for _ in attentions(arch.encoder)), "encoder")
         yield from layered(writing, sum(1 for _ in attentions(arch.layers)), "decoder", "smf")
+
+    @classmethod
+    def sketch(cls, arch: Architecture) -> dict[str, Any] | None:
+        """Without a head their class wants its waves stored, which are not kept here."""
+        scores = arch.frame is not None and isinstance(arch.frame.head, LanguageModel)
+        return super().sketch(arch) if scores else None
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
