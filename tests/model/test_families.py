@@ -63,6 +63,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "scale_embedding": True, "activation_function": "swish",
     },
 }  # fmt: skip
+SIZES["MT5"] = SIZES["T5"]
 
 
 def made(kind: str, module: str, **options: Any) -> Any:
@@ -158,6 +159,8 @@ DECODERS = [
     ("GPTNeoX", "ForCausalLM", {}, LanguageModel()),
     ("GPTNeoX", "ForCausalLM", {**PARTIAL, "attention_bias": False}, LanguageModel()),
     ("GPTNeoX", "ForTokenClassification", LABELS, Tag(3)),
+    ("GPTNeoX", "ForSequenceClassification", LABELS, Classify(3, "last")),
+    ("GPTNeoX", "ForQuestionAnswering", {}, Span()),
     ("GPTNeoX", "Model", {}, Features()),
     ("Llama", "ForCausalLM", {}, LanguageModel()),
     ("Llama", "ForCausalLM", {"tie_word_embeddings": True, "mlp_bias": True}, LanguageModel()),
@@ -167,11 +170,15 @@ DECODERS = [
     ("Mistral", "ForCausalLM", {}, LanguageModel()),
     ("Mistral", "ForCausalLM", {"sliding_window": None}, LanguageModel()),
     ("Mistral", "ForSequenceClassification", LABELS, Classify(3, "last")),
+    ("Mistral", "ForQuestionAnswering", {}, Span()),
     ("Qwen2", "ForCausalLM", {}, LanguageModel()),
     ("Qwen2", "ForTokenClassification", LABELS, Tag(3)),
+    ("Qwen2", "ForQuestionAnswering", {}, Span()),
     ("Qwen3", "ForCausalLM", {}, LanguageModel()),
     ("Qwen3", "ForCausalLM", {"attention_bias": True}, LanguageModel()),
+    ("Qwen3", "ForSequenceClassification", LABELS, Classify(3, "last")),
     ("Gemma", "ForCausalLM", {}, LanguageModel()),
+    ("Gemma", "ForTokenClassification", LABELS, Tag(3)),
     ("Gemma", "Model", {}, Features()),
 ]
 LEAVING = [case for case in [*ENCODERS, *DECODERS] if "Roberta" not in case[0]]
@@ -227,6 +234,7 @@ def test_a_generator_with_a_smaller_embedding_gives_its_features(tmp_path: Path)
 # --- encoder-decoders ---------------------------------------------------------------------------
 
 TRANSLATORS: list[tuple[str, str, dict[str, Any]]] = [
+    ("MT5", "ForConditionalGeneration", {"feed_forward_proj": "gated-gelu"}),
     ("T5", "ForConditionalGeneration", {}),
     ("T5", "ForConditionalGeneration", {"feed_forward_proj": "gated-gelu"}),
     ("T5", "ForConditionalGeneration", {"tie_word_embeddings": False}),

@@ -114,7 +114,7 @@ def test_labels_are_in_order_and_may_be_missing(tmp_path: Path) -> None:
 
 def sentences(folder: Path, below: str, pooling: dict[str, Any], *more: str) -> Path:
     """A folder of sentence-transformers, the transformer in a folder of its own or not."""
-    (folder / below).mkdir(exist_ok=True)
+    (folder / below).mkdir(parents=True, exist_ok=True)
     pickled(folder / below)
     weights = torch.load(folder / below / "pytorch_model.bin", weights_only=True)
     save_file(weights, folder / below / "model.safetensors")
@@ -152,6 +152,8 @@ def test_a_pooling_of_two_kinds_or_out_of_its_folder_is_refused(tmp_path: Path) 
     both = {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}
     with pytest.raises(InputError, match="one kind of pooling can be read, and it has 2"):
         pooling_of(sentences(tmp_path, "", both))
+    with pytest.raises(InputError, match="the part Dense cannot be read; Transformer, Pooling"):
+        pooling_of(sentences(tmp_path / "more", "", {"pooling_mode_mean_tokens": True}, "Dense"))
     outside = json.dumps([{"type": "a.Pooling", "path": "../else"}])
     (tmp_path / "modules.json").write_text(outside)
     with pytest.raises(InputError, match="no part of this folder"):

@@ -79,7 +79,8 @@ def _state(
     state: dict[str, Tensor] = {}
     for row in family.rows(arch, wanted):
         if not row.theirs:
-            state |= {name: torch.zeros(wanted[name].shape) for name in row.ours}
+            like = next(iter(state.values()))  # a head comes after the layers
+            state |= {name: like.new_zeros(wanted[name].shape) for name in row.ours}
             continue
         name = row.theirs[1:] if row.theirs.startswith("/") else prefix + row.theirs
         state |= _fitting(tensors, name, row, wanted)

@@ -26,7 +26,7 @@ from formwright.model.families.decoders import (
     Qwen3,
 )
 from formwright.model.families.encoders import Bert, DistilBert, Electra, Roberta
-from formwright.model.families.translators import T5, Marian
+from formwright.model.families.translators import MT5, T5, Marian
 
 FAMILIES: Mapping[str, type[Family]] = {
     "bert": Bert,
@@ -44,7 +44,7 @@ FAMILIES: Mapping[str, type[Family]] = {
     "qwen3": Qwen3,
     "gemma": Gemma,
     "t5": T5,
-    "mt5": T5,
+    "mt5": MT5,
     "marian": Marian,
 }
 

@@ -209,7 +209,7 @@ def sizes_of(arch: Architecture) -> Sizes | None:
         width=arch.backbone.width,
         heads=attention.heads,
         inner=feed.inner,
-        layers=sum(1 for _ in attentions(arch.encoder or arch.layers)),
+        layers=depth(arch.encoder or arch.layers),
         length=arch.frame.length,
         eps=norm.eps,
         activation=THEIRS.get(feed.activation, ""),
@@ -228,11 +228,10 @@ def first(arch: Architecture) -> tuple[Attention, FeedForward, LayerNorm | RMSNo
     return cast(tuple[Attention, FeedForward, LayerNorm | RMSNorm], tuple(found))
 
 
-def attentions(stack: Stack) -> Iterator[Attention]:
-    """Every attention of a stack over the stream itself: as many as there are layers."""
-    for _, node in stack.walk():
-        if isinstance(node, Attention) and node.over == "self":
-            yield node
+def depth(stack: Stack) -> int:
+    """How many layers a stack has, each with one attention over the stream itself."""
+    nodes = (node for _, node in stack.walk())
+    return sum(isinstance(node, Attention) and node.over == "self" for node in nodes)
 
 
 def pairs(attention: Attention, feed: FeedForward, like: Residual) -> tuple[Residual, Residual]:

@@ -1,6 +1,7 @@
 """Decoders: GPT-2, OPT, GPT-NeoX, and Llama with those who are made like it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from formwright.arch import Architecture, Attention, FeedForward, LayerNorm, Residual, style
@@ -12,13 +13,12 @@ from formwright.errors import InputError
 from formwright.model.families.base import (
     CAUSAL,
     LAST,
-    Exit,
     Family,
     Shapes,
     Sizes,
     Usual,
     Words,
-    attentions,
+    depth,
     first,
     pairs,
     tags,
@@ -65,12 +65,7 @@ class Gpt2(_Decoder):
         activation="activation_function",
     )
     usual = Usual(eps=1e-05, activation="gelu_new")
-    exits = (
-        Exit("LMHeadModel", CAUSAL.sign, CAUSAL.make, CAUSAL.rows, CAUSAL.kind),
-        LAST,
-        tags("classifier"),
-        SPAN,
-    )
+    exits = (replace(CAUSAL, module="LMHeadModel"), LAST, tags("classifier"), SPAN)
 
     def architecture(self, shapes: Shapes) -> Architecture:
         config = self.config
@@ -91,7 +86,7 @@ class Gpt2(_Decoder):
             row("{f}.inner.up", "h.{i}.mlp.c_fc", TURNED),
             row("{f}.inner.down", "h.{i}.mlp.c_proj", TURNED),
         )
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
+        yield from layered(layer, depth(arch.layers))
 
 
 class Opt(_Decoder):
@@ -134,7 +129,7 @@ class Opt(_Decoder):
             row("{f}.inner.up", "decoder.layers.{i}.fc1"),
             row("{f}.inner.down", "decoder.layers.{i}.fc2"),
         )
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
+        yield from layered(layer, depth(arch.layers))
 
 
 def plain_decoder(family: Family, sizes: Sizes, shapes: Shapes) -> Architecture:
@@ -163,12 +158,10 @@ class GptNeoX(_Decoder):
     words = Words()
     usual = Usual(eps=1e-05, activation="gelu")
     exits = (
-        Exit(
-            "ForCausalLM",
-            "embed_out.weight",
-            CAUSAL.make,
-            (row("head.output.tables.0", "/embed_out.weight", untied=True),),
-            CAUSAL.kind,
+        replace(
+            CAUSAL,
+            sign="embed_out.weight",
+            rows=(row("head.output.tables.0", "/embed_out.weight", untied=True),),
         ),
         LAST,
         tags("classifier"),
@@ -217,7 +210,7 @@ class GptNeoX(_Decoder):
         )
         yield row("embedding.tables.0", "embed_in.weight")
         yield row("norms.layers", "final_layer_norm")
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)), parts="p")
+        yield from layered(layer, depth(arch.layers), parts="p")
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
@@ -242,12 +235,7 @@ class Llama(_Decoder):
         eps="rms_norm_eps",
     )
     usual = Usual(eps=1e-06, activation="silu")
-    exits = (
-        CAUSAL,
-        LAST,
-        tags("score"),
-        Exit(SPAN.module, SPAN.sign, SPAN.make, SPAN.rows, SPAN.kind, prefix="transformer."),
-    )
+    exits = (CAUSAL, LAST, tags("score"), replace(SPAN, prefix="transformer."))
     tied: ClassVar[bool] = False  # where config.json does not say it
     scaled: ClassVar[bool] = False  # whether embeddings are multiplied by the root of the width
     norms: ClassVar[Form] = SAME
@@ -315,7 +303,7 @@ class Llama(_Decoder):
             row("{f}.inner.up", "layers.{i}.mlp.up_proj"),
             row("{f}.inner.down", "layers.{i}.mlp.down_proj"),
         )
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
+        yield from layered(layer, depth(arch.layers))
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
@@ -337,6 +325,7 @@ class Mistral(Llama):
     """Llama whose layers see no further back than a window."""
 
     kind, stem = "mistral", "Mistral"
+    exits = (CAUSAL, LAST, tags("score"), SPAN)
 
     def windows(self, sizes: Sizes) -> list[int | None]:
         window = self.config.data.get("sliding_window")

@@ -15,7 +15,7 @@ from formwright.model.families.base import (
     Sizes,
     Usual,
     Words,
-    attentions,
+    depth,
     pairs,
     tags,
 )
@@ -140,7 +140,7 @@ class Bert(Family):
         yield row("embedding.norm", "embeddings.LayerNorm")
         yield row("embedding.projections.0", "embeddings_project")
         yield row("head.pooler", "pooler.dense")
-        yield from layered(self.layer, sum(1 for _ in attentions(arch.layers)))
+        yield from layered(self.layer, depth(arch.layers))
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
