@@ -9,6 +9,7 @@ from formwright.cli import (
     describe,
     diff,
     eval,
+    export,
     measure,
     ops,
     profile,
@@ -33,7 +34,7 @@ app = typer.Typer(
 for verb in (zoo, describe, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, spaces, train, eval, report):
+for verb in (show, spaces, train, eval, report, export):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
 

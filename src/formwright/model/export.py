@@ -250,7 +250,7 @@ def to_onnx(
         "optimize": optimize,
     }
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             try:
                 return torch.onnx.export(module, arguments, dynamo=True, verbose=False, **asked)
             except PassError:  # it stumbles over some padding; runtimes optimise by themselves
@@ -260,7 +260,7 @@ def to_onnx(
         raise
     except Exception as error:
         raise SpecError(
-            f"This architecture cannot be exported{_where(error)}: {_reason(error)}. "
+            f"This architecture cannot be exported{_where(error)}: {reason_of(error)}. "
             "Give batch and length to fix the sizes, or replace that layer."
         ) from error
 
@@ -309,7 +309,7 @@ def largest_difference(
             (found,) = session.run(None, as_fed(inputs, names))
         except Exception as error:
             raise SpecError(
-                f"{path} does not run at batch {batch}, length {length}: {_reason(error)}."
+                f"{path} does not run at batch {batch}, length {length}: {reason_of(error)}."
             ) from None
         worst = max(worst, answers_apart(torch.from_numpy(found), expected, inputs))
     return worst
@@ -340,7 +340,7 @@ def need_onnx() -> None:
         raise InputError(f"Exporting needs packages that are not installed; run: {_INSTALL}")
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line that says something, of an error that may have hundreds."""
     while error.__cause__ is not None:
         error = error.__cause__
@@ -360,7 +360,7 @@ def _where(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the exporter's progress and its warnings about its own parts."""
     noisy = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "torch.export")]
     levels = [logger.level for logger in noisy]
