@@ -15,7 +15,7 @@ from tests.export import folders
 from formwright.errors import InputError
 from formwright.export import export_model
 from formwright.model import Model
-from formwright.tasks.text import Tokenizer, restore
+from formwright.tasks.text import Tokenizer, make_tokenizer, restore
 
 pytest.importorskip("onnxruntime")
 
@@ -151,6 +151,83 @@ def test_blocks_fix_the_length_and_short_texts_are_filled_up(tmp_path: Path) -> 
     numbers = tokenizer_of(tmp_path / "model").encode("a good old film")
     best, _ = likely(model, numbers)
     assert answers(tmp_path / "out", "a good old film")[0].startswith(folders.LABELS[best])
+
+
+KINDS = {
+    "classify": ("classify(2)", {"labels": folders.LABELS, "pair": True}),
+    "match": ("match(2, pool=mean)", {"labels": folders.LABELS}),
+    "span": ("span", {}),
+    "mlm": ("mlm", {}),
+    "vectors": ("features", {}),
+    "translate": ("lm", {}),
+}
+SPECIALS = {
+    "classify": ("pad", "separate"),
+    "span": ("pad", "separate"),
+    "mlm": ("mask",),
+    "translate": ("pad", "unknown", "begin", "end"),
+}
+
+
+@torch.no_grad()
+def own_answer(kind: str, model: Model, text: Tokenizer) -> str:
+    """What formwright itself makes of one example of a kind."""
+    first, second = text.encode("a good old film"), text.encode("one new book!")
+    if kind == "translate":
+        from formwright.tasks.translate import greedy
+
+        marks = text.specials["begin"], text.specials["end"]
+        source = torch.tensor([[*first, marks[1]]])
+        found = greedy(model, source, None, marks, min(12, 2 * source.shape[1] + 10))[0].tolist()
+        ends = [*found, marks[1]].index(marks[1])
+        return text.decode(found[:ends])
+    if kind == "mlm":
+        numbers = [*text.encode("a good"), text.specials["mask"], *text.encode("film")]
+        best = int(model(torch.tensor([numbers]))[0, 2].argmax())
+        return text.decode([*numbers[:2], best, *numbers[3:]])
+    if kind == "vectors":
+        return json.dumps([round(x, 6) for x in model(torch.tensor([first]))[0].mean(0).tolist()])
+    if kind == "match":
+        scores = model(torch.tensor([first]), other=torch.tensor([second]))[0]
+    else:
+        whole, begins = text.join(first, second)
+        segments = (torch.arange(len(whole)) >= begins).long()[None]
+        scores = model(torch.tensor([whole]), segments=segments)[0]
+    if kind == "span":
+        begin, end = scores[begins:, 0], scores[begins:, 1]
+        both = (begin[:, None] + end[None]).triu()
+        both = both.masked_fill(torch.ones_like(both).tril(-1).bool(), float("-inf"))
+        place = int(both.argmax())
+        if scores[0].sum() >= both.max():
+            return ""
+        spans = text.encode_spans("one new book!")[1]
+        return "one new book!"[spans[place // len(begin)][0] : spans[place % len(begin)][1]]
+    chances = scores.softmax(-1)
+    return f"{folders.LABELS[int(chances.argmax())]}\t{chances.max():.4f}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_task_answers_alone(kind: str, tmp_path: Path) -> None:
+    head, task = KINDS[kind]
+    tokenizer = make_tokenizer("words", folders.TEXTS, SPECIALS.get(kind, ("pad",)))
+    style = "encoder(16, position=learned, embedding=embedding(segments=2))"
+    layers = f"sf in {style} for frame(VOCAB, 12, {head})"
+    if kind == "translate":
+        layers = "sf | smf in translator(16) for frame(VOCAB, 12, lm)"
+    model = folders.saved(tmp_path / "model", layers, tokenizer, {"kind": kind, **task})
+    export_model(tmp_path / "model", tmp_path / "out")
+    given = {
+        "mlm": ["a good <mask> film"],
+        "translate": ["a good old film"],
+        "vectors": ["a good old film"],
+    }.get(kind, ["a good old film", "one new book!"])
+    wanted = own_answer(kind, model, tokenizer)
+    found = "\n".join(answers(tmp_path / "out", *given))
+    if kind == "vectors":
+        assert json.loads(found) == pytest.approx(json.loads(wanted), abs=1e-4)
+    else:
+        assert found == wanted
+        assert "\n".join(answers(tmp_path / "out", lines="\t".join(given) + "\n")) == wanted
 
 
 def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path: Path, in_process: InProcess) -> None:
