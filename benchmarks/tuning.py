@@ -17,6 +17,7 @@ import json
 import math
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,8 +51,8 @@ def main() -> None:
             tuning = Tuning.of(asked.model, f"classify:{task}?length={LENGTH}")
             for seed in range(asked.seeds):
                 for way, work in (("ours", ours), ("trainer", trainer), ("default", default)):
-                    keep(name, way, seed, lambda w=work, s=seed: w(tuning, split, s))
-            keep(name, "tf-idf", 0, lambda: plain(tuning.task))
+                    keep(name, way, seed, partial(work, tuning, split, seed))
+            keep(name, "tf-idf", 0, partial(plain, tuning.task))
     for line in summary(table()):
         print(line)
 
@@ -67,7 +68,7 @@ def some(source: Path, folder: Path) -> Path:
     from formwright.tasks.classify import ClassifyOptions, find_sources, read_records
 
     options = ClassifyOptions(empty="skip")
-    known = read_records(find_sources(source, options), options, pair=False)
+    known, *_ = read_records(find_sources(source, options), options, pair=False)
     place = folder / source.name
     place.mkdir()
     for split in ("train", "valid"):
