@@ -39,6 +39,11 @@ def find_parallel(paths: str, valid: str | None, test: str | None) -> list[Sourc
     if alone.exists() or "," not in paths:
         if alone.is_file() and suffix_of(alone) not in TABLES:
             _two(paths, "translate:SRC,TGT")  # one of two files
+        if alone.is_dir() and not any(suffix_of(file) in TABLES for file in alone.iterdir()):
+            raise InputError(
+                f"{paths} holds no table; name two files that agree line by line, as in "
+                f"translate:{paths}/train.de,{paths}/train.en."
+            )
         return [find_splits(alone, TABLES, valid, test)]
     source, target = _two(paths, "translate:SRC,TGT")
     sides = []
