@@ -187,6 +187,7 @@ def test_tags_in_lists_are_those_on_lines(tmp_path: Path) -> None:
         found = told(tmp_path / f"{name}.csv", kind="tag")
         assert found["labels"] == one["labels"]
         assert found["examples"] == one["examples"]
+        assert f"the cells of {name}.csv are separated by semicolons" in found["notes"]
 
 
 def test_a_line_of_names_is_no_sentence(tmp_path: Path) -> None:
@@ -263,6 +264,7 @@ def test_questions_are_read_from_tables(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("context;question;answer\n" + rows)
     found = told(tmp_path / "f.csv", kind="span")
     assert sum(found["rows"].values()) == 30
+    assert "the cells of f.csv are separated by semicolons" in found["notes"]
     (tmp_path / "g.csv").write_text("ctx;question;answer\n" + rows)
     with pytest.raises(InputError, match=r"no column 'context' in g.csv.*ctx"):
         told(tmp_path / "g.csv", kind="span")

@@ -79,7 +79,7 @@ def read_parallel(
             known[split] = _pairs(table, source, target)
         else:
             known[split] = _agreeing(path, sides[1].paths[split])
-    return fill_splits(known, "\0".join), list(dict.fromkeys(notes))
+    return fill_splits(known, "\0".join), notes
 
 
 def _about(table: Table) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from formwright.errors import InputError
 from formwright.tasks.files import fill_splits, read_lines, suffix_of
-from formwright.tasks.tables import need_column, read_table
+from formwright.tasks.tables import Table, need_column, read_table
 
 _LISTS = (".jsonl", ".ndjson", ".json", ".parquet")
 _LINES = (".conllu", ".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".ner", ".pos")
@@ -64,11 +64,17 @@ def with_splits(known: Sentences) -> Sentences:
     return fill_splits(known, lambda s: "\0".join((*s.words, *s.tags)))
 
 
-def read_sentences(path: Path, places: Places) -> list[Sentence]:
-    """The sentences of a file."""
-    kind = suffix_of(path)
-    read = _from_lists if kind in _LISTS else _from_rows if kind == ".csv" else _from_lines
-    sentences = [sentence for sentence in read(path, places) if sentence.words]
+def read_sentences(path: Path, places: Places) -> tuple[list[Sentence], tuple[str, ...]]:
+    """The sentences of a file, and notes on how it was read."""
+    notes: tuple[str, ...] = ()
+    if suffix_of(path) in (*_LISTS, ".csv"):
+        given = [name for name in (places.word, places.tag, places.sentence) if name]
+        table = read_table(path, known=[*WORDS, *TAGS, *SENTENCES, *given])
+        notes = table.notes
+        found = (_from_rows if suffix_of(path) == ".csv" else _from_lists)(table, places)
+    else:
+        found = _from_lines(path, places)
+    sentences = [sentence for sentence in found if sentence.words]
     if not sentences:
         raise InputError(f"{path} holds no sentences.")
     if len(sentences) == 1 and len(sentences[0].words) > _ENDLESS:
@@ -76,15 +82,14 @@ def read_sentences(path: Path, places: Places) -> list[Sentence]:
             f"{path.name} holds one sentence of {len(sentences[0].words):,} words; an empty line "
             "should stand behind each sentence."
         )
-    return sentences
+    return sentences, notes
 
 
 # --- tables -----------------------------------------------------------------------------
 
 
-def _from_lists(path: Path, places: Places) -> Iterator[Sentence]:
+def _from_lists(table: Table, places: Places) -> Iterator[Sentence]:
     """One sentence in each row: a list of words and a list of tags."""
-    table = read_table(path)
     word = need_column(table, places.word, WORDS, "word", others=("column",))
     column = need_column(table, places.tag, TAGS, "column", [word])
     for number, row in enumerate(table.rows):
@@ -94,10 +99,8 @@ def _from_lists(path: Path, places: Places) -> Iterator[Sentence]:
         yield sentence_of(words, tags, table.where(number))
 
 
-def _from_rows(path: Path, places: Places) -> Iterator[Sentence]:
+def _from_rows(table: Table, places: Places) -> Iterator[Sentence]:
     """One word in each row; a column that changes, or is empty between changes, marks sentences."""
-    given = [name for name in (places.word, places.tag, places.sentence) if name]
-    table = read_table(path, known=[*WORDS, *TAGS, *SENTENCES, *given])
     word = need_column(table, places.word, WORDS, "word", others=("column", "sentence"))
     column = need_column(table, places.tag, TAGS, "column", [word], ("sentence",))
     mark = need_column(table, places.sentence, SENTENCES, "sentence", [word, column])

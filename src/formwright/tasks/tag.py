@@ -20,7 +20,14 @@ from formwright.errors import InputError
 from formwright.tasks import metrics, notes
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Ragged, Stored, cached, small_dtype
-from formwright.tasks.examples import ExampleTask, Split, restored, summary, token_loss
+from formwright.tasks.examples import (
+    ExampleTask,
+    Split,
+    restored,
+    summary,
+    token_loss,
+    with_notes,
+)
 from formwright.tasks.files import FILES_VERSION, find_splits
 from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
@@ -91,11 +98,14 @@ def tag(path: str, name: str, options: TagOptions) -> Task:
     sources = find_splits(Path(path).expanduser(), SUFFIXES, options.valid, options.test)
     places = Places(options.word_column, options.column, options.sentence_column)
 
-    def read() -> Sentences:
-        return with_splits({s: read_sentences(file, places) for s, file in sources.paths.items()})
+    def build() -> Stored:
+        found = {split: read_sentences(file, places) for split, file in sources.paths.items()}
+        known = with_splits({split: sentences for split, (sentences, _) in found.items()})
+        told = [note for _, notes in found.values() for note in notes]
+        return with_notes(prepare(known, options), told)
 
     known = settings(options) | {"sources": sources.digest}
-    stored = cached("tag", known, lambda: prepare(read(), options))
+    stored = cached("tag", known, build)
     return from_stored(name, stored, sources.words, options.metric)
 
 
