@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,8 @@ def test_torch_is_not_loaded_before_it_is_needed(code: str) -> None:
 
 def test_every_module_imports() -> None:
     for module in pkgutil.walk_packages([str(SOURCE)], "formwright."):
+        if module.name == "formwright.hf" and find_spec("transformers") is None:
+            continue  # its classes are those of an optional library
         importlib.import_module(module.name)
 
 
@@ -58,7 +61,10 @@ def test_no_file_uses_what_runs_foreign_code(path: Path) -> None:
             assert node.func.id not in banned, f"{path.name}:{node.lineno}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             whole = ast.unparse(node.func)
-            assert whole not in {"torch.load", "yaml.load", "pickle.load", "pickle.loads"}, whole
+            assert whole not in {"yaml.load", "pickle.load", "pickle.loads"}, whole
+            if whole == "torch.load":  # of plain tensors, in one place, where a user asked for it
+                assert path.name == "pretrained.py"
+                assert "weights_only=True" in map(ast.unparse, node.keywords)
         if isinstance(node, ast.Import):
             assert not {"pickle", "marshal", "shelve"} & {name.name for name in node.names}
         if isinstance(node, ast.keyword) and node.arg == "shell":

@@ -141,3 +141,10 @@ def test_energy_is_what_the_counters_gained_also_when_they_go_round(
     assert len(calls) == 1
     monkeypatch.setattr(energy_module, "energy_counters", list)
     assert energy_module.energy_per_run(TINY, Target(length=8)) is None
+
+
+def test_classes_that_are_more_than_channels_run_in_int8_under_onnx() -> None:
+    pytest.importorskip("onnxruntime")
+    arch = parse("sf in bert(16) for frame(30, 12, classify(15, pool=mean))")
+    run = prepare(arch, Target(runtime="onnx", length=12, dtype="int8"))
+    run()

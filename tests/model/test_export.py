@@ -13,7 +13,16 @@ from formwright.arch import Architecture, Stack, parse
 from formwright.errors import InputError, ShapeError, SpecError, StorageError
 from formwright.model import build
 from formwright.model import export as export_module
-from formwright.model.export import check_parity, export_onnx, input_names, sample_inputs
+from formwright.model.export import (
+    as_fed,
+    check_parity,
+    export_onnx,
+    inputs_of,
+    largest_difference,
+    open_session,
+    sample_inputs,
+)
+from formwright.model.quantise import quantise_dynamic, quantise_static
 
 pytest.importorskip("onnxruntime")
 
@@ -89,7 +98,7 @@ def test_every_family_of_the_zoo_is_among_them() -> None:
 def test_batch_and_length_stay_open(family: str, tmp_path: Path) -> None:
     model = build(parse(ZOO_FAMILIES[family]))
     made = export_onnx(model, tmp_path / "a.onnx")
-    assert made.inputs == input_names(model)
+    assert made.inputs == tuple(inputs_of(model).values())
     assert (made.batch, made.length) == (None, None)
     assert check_parity(model, made.path, [(1, 1), (1, 24), (7, 5)]) <= 1e-4
     assert [path.name for path in tmp_path.iterdir()] == ["a.onnx"]
@@ -98,7 +107,7 @@ def test_batch_and_length_stay_open(family: str, tmp_path: Path) -> None:
 def test_sizes_can_be_fixed_and_masks_left_out(tmp_path: Path) -> None:
     model = build(parse(ZOO_FAMILIES["bert"]))
     made = export_onnx(model, tmp_path / "a.onnx", batch=1, length=9, mask=False)
-    assert made.inputs == ("tokens",)
+    assert made.inputs == ("input_ids",)
     check_parity(model, made.path, [(1, 9)], mask=False)
     with pytest.raises(SpecError, match="does not run at batch 2, length 9"):
         check_parity(model, made.path, [(2, 9)], mask=False)
@@ -148,3 +157,53 @@ def test_samples_have_rows_of_different_length() -> None:
     assert set(found) == {"tokens", "source", "mask", "source_mask"}
     assert found["mask"].sum(1).unique().numel() > 1
     assert bool(found["mask"][:, 0].all())
+
+
+HEADS = {
+    "lm": "sf in gpt2(16) for frame(30, 12, lm)",
+    "translate": "sf | smf in translator(16) for frame(30, 12, lm)",
+    "mlm": "sf in bert(16) for frame(30, 12, mlm)",
+    "mean": "sf in bert(16) for frame(30, 12, classify(15, pool=mean))",
+    "cls": "sf in lra(16) for frame(30, 12, classify(3, pool=cls, hidden=[24]))",
+    "last": "sf in gpt2(16) for frame(30, 12, classify(3, pool=last))",
+    "match": "sf in lra(16) for frame(30, 12, match(2, hidden=[24]))",
+    "tag": "sf in bert(16) for frame(30, 12, tag(7))",
+    "span": "sf in bert(16) for frame(30, 12, span)",
+    "features": "sf in bert(16) for frame(30, 12, features(pooler=true))",
+}
+TEXT = ("input_ids", "attention_mask")
+SEGMENTS = (*TEXT, "token_type_ids")
+INPUTS = {
+    "translate": (*TEXT, "decoder_input_ids", "decoder_attention_mask"),
+    "match": (*TEXT, "other_input_ids", "other_attention_mask"),
+} | dict.fromkeys(("mlm", "mean", "tag", "span", "features"), SEGMENTS)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_every_head_exports_in_every_precision_under_the_usual_names(
+    name: str, tmp_path: Path
+) -> None:
+    model = build(parse(HEADS[name]))
+    plain = export_onnx(model, tmp_path / "a.onnx", segments=True)  # compares with the model
+    assert plain.inputs == INPUTS.get(name, TEXT)
+    names = inputs_of(model, segments=True)
+    samples = [sample_inputs(model, 8, 12 - n, segments=True, seed=n) for n in range(4)]
+    dynamic = quantise_dynamic(plain.path, tmp_path / "b.onnx")
+    examples = [as_fed(sample, names) for sample in samples]
+    static = quantise_static(plain.path, tmp_path / "c.onnx", examples)
+    for path in (dynamic, static):
+        session = open_session(path, 1)
+        assert tuple(node.name for node in session.get_inputs()) == plain.inputs
+        wanted = "last_hidden_state" if name == "features" else "logits"
+        assert [node.name for node in session.get_outputs()] == [wanted]
+        assert session.get_inputs()[0].shape == ["batch", "length"]
+        assert 1e-7 < largest_difference(model, path, segments=True) < 0.5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx"]
+
+
+def test_two_texts_of_different_lengths_are_compared(tmp_path: Path) -> None:
+    model = build(parse(HEADS["match"])).eval()
+    made = export_onnx(model, tmp_path / "a.onnx")
+    inputs = {"tokens": torch.randint(30, (3, 4)), "other": torch.randint(30, (3, 9))}
+    (found,) = open_session(made.path, 1).run(None, as_fed(inputs, inputs_of(model)))
+    torch.testing.assert_close(torch.from_numpy(found), model(**inputs), atol=1e-4, rtol=0)

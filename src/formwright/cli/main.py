@@ -9,6 +9,7 @@ from formwright.cli import (
     describe,
     diff,
     eval,
+    export,
     measure,
     ops,
     predict,
@@ -34,7 +35,7 @@ app = typer.Typer(
 for verb in (zoo, describe, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, spaces, train, eval, predict, report):
+for verb in (show, spaces, train, eval, predict, export, report):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
 

@@ -23,6 +23,7 @@ _POOLINGS: Mapping[str, str] = {
     "pooling_mode_weightedmean_tokens": "weighted_mean",
     "pooling_mode_lasttoken": "last",
 }
+_KINDS = ("Transformer", "Pooling", "Normalize")
 _NAMED = {"cls": "first", "lasttoken": "last", "weightedmean": "weighted_mean"}
 
 
@@ -41,6 +42,11 @@ def pooling_of(folder: str | Path) -> Pooling | None:
     pooling = next((path for kind, path in parts if kind == "Pooling"), None)
     if pooling is None:
         return None
+    for kind, _ in parts:
+        if kind not in _KINDS:
+            raise InputError(
+                f"{folder / _MODULES}: the part {kind} cannot be read; {', '.join(_KINDS)} can."
+            )
     how = _how(_inside(folder, pooling) / CONFIG)
     return Pooling(how, any(kind == "Normalize" for kind, _ in parts))
 
@@ -58,10 +64,10 @@ def labels_of(folder: str | Path) -> list[str]:
     """The names of a model's answers in order; none where config.json gives none."""
     config = Config.read(transformer_folder(folder))
     names = config.data.get("id2label") or {}
-    wished = [str(number) for number in range(len(names))]
-    if not isinstance(names, dict) or not all(isinstance(names.get(n), str) for n in wished):
+    found = [names.get(str(n)) for n in range(len(names))] if isinstance(names, dict) else [None]
+    if not all(isinstance(name, str) for name in found):
         raise config.wrong("id2label", names, "a name for each number from 0 on")
-    return [names[number] for number in wished]
+    return [str(name) for name in found]
 
 
 def _parts(folder: Path) -> list[tuple[str, str]]:

@@ -2,16 +2,30 @@
 
 A file is written only after it was exported whole, and ``check_parity`` runs it beside the model
 on shapes that were not used to export it, which is where silently fixed sizes would show.
+
+Inputs and the answer go by the names that other tools expect:
+
+| here          | one text         | in an encoder-decoder    |
+|---------------|------------------|--------------------------|
+| ``tokens``    | input_ids        | decoder_input_ids        |
+| ``mask``      | attention_mask   | decoder_attention_mask   |
+| ``segments``  | token_type_ids   | -                        |
+| ``other``     | other_input_ids, other_attention_mask | -   |
+| ``source``    | -                | input_ids, attention_mask |
+
+The answer is ``logits``, or ``last_hidden_state`` where the head gives the vectors themselves.
+Masks are whole numbers, 1 where a token is real.
 """
 
 import contextlib
 import io
 import logging
 import os
+import re
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,14 +34,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from formwright.arch import Match, Seq2Seq
+from formwright.arch import Features, Match, Seq2Seq
 from formwright.errors import InputError, SpecError, StorageError
 from formwright.files import sync_folder
 from formwright.model.model import Model
 
 _INSTALL = "pip install 'formwright[export]'"
 _BLOCKS = ("bigbird", "local", "longformer", "reformer", "sparse")
-_TOLERANCE = 1e-4  # of the largest difference to torch, in fp32
+_LAST_WORDS = re.compile("(input_ids|attention_mask|token_type_ids)$")
+TOLERANCE = 1e-4  # of the largest difference to torch, in fp32
 
 
 @dataclass(frozen=True)
@@ -40,7 +55,7 @@ class Exported:
     length: int | None  # None when any length will do, up to the model's longest
 
 
-class _Named(nn.Module):
+class Named(nn.Module):
     """A model whose inputs come in a fixed order, as an exported graph has them."""
 
     def __init__(self, model: Model, names: Sequence[str]) -> None:
@@ -48,35 +63,80 @@ class _Named(nn.Module):
         self.model, self.names = model, tuple(names)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        return self.model(**dict(zip(self.names, inputs, strict=True)))
+        given = dict(zip(self.names, inputs, strict=True))
+        return self.model(
+            **{name: value != 0 if _is_mask(name) else value for name, value in given.items()}
+        )
 
 
-def input_names(model: Model, *, mask: bool = True) -> tuple[str, ...]:
-    """The inputs an exported model has, in order."""
-    names = ["tokens"]
+def _is_mask(name: str) -> bool:
+    return name.endswith("mask")
+
+
+def inputs_of(model: Model, *, mask: bool = True, segments: bool = False) -> dict[str, str]:
+    """The inputs of an exported model in order: their names here, and what others call them.
+
+    ``segments`` is whether two texts are read in one, by a model that tells them apart.
+    """
     if isinstance(model.arch.backbone, Seq2Seq):
-        names.append("source")
-    if isinstance(model.frame.head, Match):
-        names.append("other")
-    masks = {"tokens": "mask", "source": "source_mask", "other": "other_mask"}
-    return (*names, *(masks[name] for name in names)) if mask else tuple(names)
+        names = {
+            "source": "input_ids",
+            "source_mask": "attention_mask",
+            "tokens": "decoder_input_ids",
+            "mask": "decoder_attention_mask",
+        }
+    else:
+        names = {"tokens": "input_ids", "mask": "attention_mask"}
+        if isinstance(model.frame.head, Match):
+            names |= {"other": "other_input_ids", "other_mask": "other_attention_mask"}
+        elif segments and model.arch.backbone.embedding.segments:
+            names["segments"] = "token_type_ids"
+    return {ours: theirs for ours, theirs in names.items() if mask or not _is_mask(ours)}
+
+
+def output_name(model: Model) -> str:
+    """What others call the answer."""
+    return "last_hidden_state" if isinstance(model.frame.head, Features) else "logits"
 
 
 def sample_inputs(
-    model: Model, batch: int, length: int, *, mask: bool = True, seed: int = 0
+    model: Model,
+    batch: int,
+    length: int,
+    *,
+    mask: bool = True,
+    segments: bool = False,
+    seed: int = 0,
 ) -> dict[str, Tensor]:
-    """Random inputs of a shape; with masks, rows end at different places."""
+    """Random arguments for a model; with masks, rows end at different places."""
     generator = torch.Generator().manual_seed(seed)
-    found = {}
     ends = torch.randint(1, length + 1, (batch, 1), generator=generator)
     ends[0] = length
-    for name in input_names(model, mask=mask):
-        if name.endswith("mask"):
+    most = {"segments": model.arch.backbone.embedding.segments}
+    found = {}
+    for name in inputs_of(model, mask=mask, segments=segments):
+        if _is_mask(name):
             found[name] = torch.arange(length) < ends
         else:
-            shape = (batch, length)
-            found[name] = torch.randint(model.frame.vocab, shape, generator=generator)
+            high = most.get(name, model.frame.vocab)
+            found[name] = torch.randint(high, (batch, length), generator=generator)
     return found
+
+
+def as_fed(inputs: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of a model as an exported file takes them."""
+    found = {}
+    for ours, theirs in names.items():
+        value = inputs[ours] if ours in inputs else _left_out(ours, inputs)
+        found[theirs] = value.long().numpy()
+    return found
+
+
+def _left_out(name: str, inputs: Mapping[str, Tensor]) -> Tensor:
+    """What an argument means that is not given: all tokens are real, and of one text."""
+    if not _is_mask(name):
+        return torch.zeros_like(inputs["tokens"])
+    return torch.ones_like(inputs["tokens" if name == "mask" else name.removesuffix("_mask")])
 
 
 def export_onnx(
@@ -86,6 +146,7 @@ def export_onnx(
     batch: int | None = None,
     length: int | None = None,
     mask: bool = True,
+    segments: bool = False,
     check: bool = True,
 ) -> Exported:
     """Write a model as an ONNX file and check it against the model.
@@ -100,28 +161,35 @@ def export_onnx(
         batch: The only batch size it will take; any when not given.
         length: The only length it will take; any when not given, where the operators allow it.
         mask: Whether it takes a mask of real tokens beside each text.
+        segments: Whether it takes which of two texts a token belongs to.
         check: Run it beside the model on three shapes; nothing is written if they differ.
     """
-    _need_onnx()
+    need_onnx()
     path = Path(path)
     if not path.parent.is_dir():
         raise StorageError(f"{path} cannot be written: there is no folder {path.parent}.")
-    if length is None and any(a.kind.NAME in _BLOCKS for a in model.arch.self_attentions()):
-        length = model.frame.length
-    names = input_names(model, mask=mask)
+    length = length or fixed_length(model)
+    names = inputs_of(model, mask=mask, segments=segments)
     # sizes of 1 are taken for constants, so the sample has more where sizes stay open
     shape = (batch or 2, length or min(model.frame.length, 13))
-    sample = sample_inputs(model, *shape, mask=mask)
-    arguments = tuple(sample[name] for name in names)
-    step = _Named(model, names).eval()
-    program = to_onnx(step, arguments, names, _open(names, batch, length))
-    made = Exported(path, names, batch, length)
+    sample = sample_inputs(model, *shape, mask=mask, segments=segments)
+    arguments = tuple(sample[name].long() for name in names)
+    step = Named(model, tuple(names)).eval()
+    program = to_onnx(
+        step,
+        arguments,
+        list(names.values()),
+        open_sizes(names, batch, length),
+        outputs=[output_name(model)],
+    )
+    made = Exported(path, tuple(names.values()), batch, length)
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
             temporary = Path(folder) / path.name
             program.save(str(temporary), external_data=False)
             if check:
-                check_parity(model, temporary, _shapes(model, made), mask=mask)
+                shapes = _shapes(model, made)
+                check_parity(model, temporary, shapes, mask=mask, segments=segments)
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -131,21 +199,32 @@ def export_onnx(
     return made
 
 
+def fixed_length(model: Model) -> int | None:
+    """The only length an exported model can take: attention in blocks has it in its graph."""
+    in_blocks = any(a.kind.NAME in _BLOCKS for a in model.arch.self_attentions())
+    return model.frame.length if in_blocks else None
+
+
 def _shapes(model: Model, made: Exported | None = None) -> list[tuple[int, int]]:
     """Three shapes that an exported model must take, none of them that of the sample."""
     longest = model.frame.length
-    batch, length = (made.batch, made.length) if made is not None else (None, None)
+    batch, length = (None, fixed_length(model)) if made is None else (made.batch, made.length)
     lengths = [length or wanted for wanted in (longest, max(1, longest // 2), max(1, longest - 3))]
     return list(zip([batch or wanted for wanted in (1, 3, 2)], lengths, strict=True))
 
 
-def _open(names: Sequence[str], batch: int | None, length: int | None) -> tuple[Any, ...] | None:
-    """Which sizes of each input stay open, as torch.export wants it."""
+def open_sizes(
+    names: Mapping[str, str], batch: int | None, length: int | None
+) -> tuple[Any, ...] | None:
+    """Which sizes of each input stay open, and what they are called, as the exporter wants it."""
     if batch is not None and length is not None:
         return None
-    rows = {} if batch is not None else {0: torch.export.Dim.DYNAMIC}
-    columns = {} if length is not None else {1: torch.export.Dim.DYNAMIC}
-    return (tuple({**rows, **columns} for _ in names),)
+    found = []
+    for name in names.values():
+        text = _LAST_WORDS.sub("", name)  # "decoder_" of decoder_input_ids
+        columns = {} if length is not None else {1: f"{text}length"}
+        found.append(({} if batch is not None else {0: "batch"}) | columns)
+    return (tuple(found),)
 
 
 def to_onnx(
@@ -154,22 +233,24 @@ def to_onnx(
     names: Sequence[str],
     dynamic: tuple[Any, ...] | None = None,
     *,
+    outputs: Sequence[str] = (),
     optimize: bool = True,
 ) -> Any:
     """Any module as an ONNX program. What cannot be exported is refused with the reason.
 
     Without ``optimize`` it is made a third faster; runtimes optimise by themselves.
     """
-    _need_onnx()
+    need_onnx()
     from onnx_ir.passes import PassError  # noqa: PLC0415  # optional
 
     asked: dict[str, Any] = {
         "input_names": list(names),
+        "output_names": list(outputs) or None,
         "dynamic_shapes": dynamic,
         "optimize": optimize,
     }
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             try:
                 return torch.onnx.export(module, arguments, dynamo=True, verbose=False, **asked)
             except PassError:  # it stumbles over some padding; runtimes optimise by themselves
@@ -179,7 +260,7 @@ def to_onnx(
         raise
     except Exception as error:
         raise SpecError(
-            f"This architecture cannot be exported{_where(error)}: {_reason(error)}. "
+            f"This architecture cannot be exported{_where(error)}: {reason_of(error)}. "
             "Give batch and length to fix the sizes, or replace that layer."
         ) from error
 
@@ -190,6 +271,7 @@ def check_parity(
     shapes: Sequence[tuple[int, int]] | None = None,
     *,
     mask: bool = True,
+    segments: bool = False,
 ) -> float:
     """The largest difference between an exported file and the model, over three shapes.
 
@@ -199,23 +281,37 @@ def check_parity(
         model: What was exported.
         path: The file.
         shapes: (batch, length) pairs; three different ones when not given.
-        mask: As it was exported.
+        mask, segments: As it was exported.
     """
-    _need_onnx()
+    worst = largest_difference(model, path, shapes, mask=mask, segments=segments)
+    if not worst <= TOLERANCE:
+        raise SpecError(f"{path} differs from the model by {worst:.2g}; at most 1e-4 is allowed.")
+    return worst
+
+
+def largest_difference(
+    model: Model,
+    path: str | Path,
+    shapes: Sequence[tuple[int, int]] | None = None,
+    *,
+    mask: bool = True,
+    segments: bool = False,
+) -> float:
+    """The same without a verdict, for files that are quantised."""
+    need_onnx()
     session, worst = open_session(path, torch.get_num_threads()), 0.0
+    names = inputs_of(model, mask=mask, segments=segments)
     for number, (batch, length) in enumerate(shapes or _shapes(model)):
-        inputs = sample_inputs(model, batch, length, mask=mask, seed=number + 1)
+        inputs = sample_inputs(model, batch, length, mask=mask, segments=segments, seed=number + 1)
         with torch.no_grad():
             expected = model.eval()(**inputs)
         try:
-            (found,) = session.run(None, {name: t.numpy() for name, t in inputs.items()})
+            (found,) = session.run(None, as_fed(inputs, names))
         except Exception as error:
             raise SpecError(
-                f"{path} does not run at batch {batch}, length {length}: {_reason(error)}."
+                f"{path} does not run at batch {batch}, length {length}: {reason_of(error)}."
             ) from None
-        worst = max(worst, _difference(torch.from_numpy(found), expected, inputs))
-    if not worst <= _TOLERANCE:
-        raise SpecError(f"{path} differs from the model by {worst:.2g}; at most 1e-4 is allowed.")
+        worst = max(worst, answers_apart(torch.from_numpy(found), expected, inputs))
     return worst
 
 
@@ -230,7 +326,7 @@ def open_session(path: str | Path, threads: int) -> Any:
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def _difference(found: Tensor, expected: Tensor, inputs: dict[str, Tensor]) -> float:
+def answers_apart(found: Tensor, expected: Tensor, inputs: Mapping[str, Tensor]) -> float:
     """The largest difference, at real tokens where answers are per token."""
     apart = (found - expected).abs()
     mask = inputs.get("mask")
@@ -239,12 +335,12 @@ def _difference(found: Tensor, expected: Tensor, inputs: dict[str, Tensor]) -> f
     return float(apart.max())
 
 
-def _need_onnx() -> None:
+def need_onnx() -> None:
     if any(find_spec(name) is None for name in ("onnx", "onnxscript", "onnxruntime")):
         raise InputError(f"Exporting needs packages that are not installed; run: {_INSTALL}")
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line that says something, of an error that may have hundreds."""
     while error.__cause__ is not None:
         error = error.__cause__
@@ -264,7 +360,7 @@ def _where(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the exporter's progress and its warnings about its own parts."""
     noisy = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "torch.export")]
     levels = [logger.level for logger in noisy]

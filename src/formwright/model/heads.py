@@ -166,6 +166,6 @@ def pooled(x: Tensor, mask: Tensor | None, how: str) -> Tensor:
     if how == "last":
         places = torch.arange(x.shape[1], device=x.device).expand_as(mask)
         last = places.masked_fill(~mask, 0).amax(dim=1)
-        return x[torch.arange(len(x), device=x.device), last]
+        return x[torch.arange(x.shape[0], device=x.device), last]
     weight = mask.unsqueeze(-1).to(x.dtype)
     return (x * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)

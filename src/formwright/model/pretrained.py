@@ -7,7 +7,6 @@ and the model then gives its features; whatever would change what the layers com
 sentence.
 """
 
-import pickle
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from functools import partial
@@ -80,7 +79,8 @@ def _state(
     state: dict[str, Tensor] = {}
     for row in family.rows(arch, wanted):
         if not row.theirs:
-            state |= {name: torch.zeros(wanted[name].shape) for name in row.ours}
+            like = next(iter(state.values()))  # a head comes after the layers
+            state |= {name: like.new_zeros(wanted[name].shape) for name in row.ours}
             continue
         name = row.theirs[1:] if row.theirs.startswith("/") else prefix + row.theirs
         state |= _fitting(tensors, name, row, wanted)
@@ -150,10 +150,9 @@ class _Tensors:
         for path in paths:
             try:
                 read(path)
-            except (SafetensorError, OSError, pickle.UnpicklingError, RuntimeError) as error:
+            except (SafetensorError, OSError) as error:
                 self._open.close()
-                reason = str(error).splitlines()[0].rstrip(".")
-                raise InputError(f"{path} cannot be read: {reason}.") from None
+                raise _unreadable(path, error) from None
         return self
 
     def __exit__(self, *reason: object) -> None:
@@ -172,7 +171,10 @@ class _Tensors:
             self.shapes[name] = tuple(file.get_slice(stored).get_shape())
 
     def _unpickled(self, path: Path) -> None:
-        found = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_zip(path))
+        try:
+            found = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_zip(path))
+        except Exception as error:  # a damaged pickle raises almost anything
+            raise _unreadable(path, error) from None
         if not isinstance(found, dict) or not all(isinstance(x, Tensor) for x in found.values()):
             raise InputError(f"{path} holds something else than named tensors.")
         for stored, tensor in found.items():
@@ -205,6 +207,12 @@ class _Tensors:
         if not names or any(Path(found).name != found for found in names):
             raise InputError(f"{index} names no files of this folder.")
         return [self.folder / found for found in names]
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    """What to raise, with the first line of what was said."""
+    reason = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
+    return InputError(f"{path} cannot be read: {reason}.")
 
 
 def _is_zip(path: Path) -> bool:

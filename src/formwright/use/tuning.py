@@ -20,7 +20,8 @@ from formwright.tasks.registry import option_names
 from formwright.train import TrainConfig
 
 _LARGEST = 1_000_000_000  # bytes of a file of JSON
-_EPOCHS, _LOOKS, _WARM = 3, 20, 0.06
+_EPOCHS, _LOOKS, _WARM = 3, 10, 0.06
+_LOOKED = 0.03  # of the steps: batches of a look, so that all looks cost a tenth of the training
 USUAL = TrainConfig(
     lr=1e-4,
     schedule="linear",
@@ -76,6 +77,7 @@ class Tuning:
             seconds=seconds,
             warmup=max(1, round(_WARM * expected)),
             evaluate_every=max(1, expected // _LOOKS),
+            valid_batches=max(2, round(_LOOKED * expected)),
         )
 
 

@@ -4,7 +4,6 @@ Every architecture is exported first, which takes seconds: for a final choice, n
 candidate of a large search.
 """
 
-import logging
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from formwright.cost.paired import Run
 from formwright.cost.step import Step
 from formwright.cost.target import Target
 from formwright.model.export import open_session, to_onnx
+from formwright.model.quantise import quantise_dynamic
 
 
 def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
@@ -23,7 +23,7 @@ def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
     with tempfile.TemporaryDirectory(prefix="formwright-") as folder:
         file = save(program, Path(folder))
         if target.dtype == "int8":
-            file = _quantised(file)
+            file = quantise_dynamic(file, file.with_name("quantised.onnx"))
         session = open_session(file, target.threads)
     wanted = {node.name: inputs[node.name] for node in session.get_inputs()}  # some are not used
 
@@ -38,7 +38,9 @@ def exported(
 ) -> tuple[Any, dict[str, Any]]:
     """A step as an ONNX program, and its inputs by name."""
     inputs = {f"input{i}": tensor.numpy() for i, tensor in enumerate(arguments)}
-    return to_onnx(step, arguments, list(inputs), optimize=optimize), inputs
+    answers = ["logits", *(f"kept{i}" for i in range(len(step.slots)))]
+    names = answers if step.phase != "prefill" else ()  # what it then keeps is not known here
+    return to_onnx(step, arguments, list(inputs), outputs=names, optimize=optimize), inputs
 
 
 def save(program: Any, folder: Path) -> Path:
@@ -46,17 +48,3 @@ def save(program: Any, folder: Path) -> Path:
     file = folder / "model.onnx"
     program.save(str(file), external_data=True)
     return file
-
-
-def _quantised(file: Path) -> Path:
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415  # optional
-
-    found = file.with_name("quantised.onnx")
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(logging.ERROR)  # it recommends a preparation that changes nothing here
-    try:
-        quantize_dynamic(str(file), str(found), weight_type=QuantType.QInt8)
-    finally:
-        root.setLevel(level)
-    return found

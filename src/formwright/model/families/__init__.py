@@ -26,7 +26,7 @@ from formwright.model.families.decoders import (
     Qwen3,
 )
 from formwright.model.families.encoders import Bert, DistilBert, Electra, Roberta
-from formwright.model.families.translators import T5, Marian
+from formwright.model.families.translators import MT5, T5, Marian
 
 FAMILIES: Mapping[str, type[Family]] = {
     "bert": Bert,
@@ -44,13 +44,14 @@ FAMILIES: Mapping[str, type[Family]] = {
     "qwen3": Qwen3,
     "gemma": Gemma,
     "t5": T5,
-    "mt5": T5,
+    "mt5": MT5,
     "marian": Marian,
 }
 
-# As whom a model may leave, the simplest first. RoBERTa is a BERT with its positions renumbered.
+# As whom a model may leave, the simplest first. RoBERTa is a BERT here and OPT a GPT-2: they differ
+# by rows of the table of positions that are never looked up.
 STOCK: tuple[type[Family], ...] = (
-    Bert, DistilBert, Electra, Gpt2, Opt, Llama, Qwen2, Qwen3, Mistral, Gemma, GptNeoX, T5, Marian,
+    Bert, DistilBert, Electra, Gpt2, Llama, Qwen2, Qwen3, Mistral, Gemma, GptNeoX, T5, Marian,
 )  # fmt: skip
 
 # Kinds that are well known, and the part that has no counterpart here.

@@ -82,6 +82,7 @@ class Family:
     kind: ClassVar[str]  # model_type
     stem: ClassVar[str]  # how the names of its classes begin
     prefix: ClassVar[str] = ""  # stands before the names of layers that have a head
+    backbone: ClassVar[type[Backbone]]
     words: ClassVar[Words] = Words()
     usual: ClassVar[Usual] = Usual()
     exits: ClassVar[tuple[Exit, ...]] = ()
@@ -178,7 +179,7 @@ class Family:
     def sketch(cls, arch: Architecture) -> dict[str, Any] | None:
         """A config.json that may be that of an architecture; None where it surely is not."""
         sizes = sizes_of(arch)
-        if sizes is None or arch.frame is None:
+        if sizes is None or arch.frame is None or not isinstance(arch.backbone, cls.backbone):
             return None
         leads = next((e for e in cls.exits if isinstance(arch.frame.head, e.kind)), None)
         return {
@@ -208,7 +209,7 @@ def sizes_of(arch: Architecture) -> Sizes | None:
         width=arch.backbone.width,
         heads=attention.heads,
         inner=feed.inner,
-        layers=sum(1 for _ in attentions(arch.encoder or arch.layers)),
+        layers=depth(arch.encoder or arch.layers),
         length=arch.frame.length,
         eps=norm.eps,
         activation=THEIRS.get(feed.activation, ""),
@@ -227,11 +228,10 @@ def first(arch: Architecture) -> tuple[Attention, FeedForward, LayerNorm | RMSNo
     return cast(tuple[Attention, FeedForward, LayerNorm | RMSNorm], tuple(found))
 
 
-def attentions(stack: Stack) -> Iterator[Attention]:
-    """Every attention of a stack over the stream itself: as many as there are layers."""
-    for _, node in stack.walk():
-        if isinstance(node, Attention) and node.over == "self":
-            yield node
+def depth(stack: Stack) -> int:
+    """How many layers a stack has, each with one attention over the stream itself."""
+    nodes = (node for _, node in stack.walk())
+    return sum(isinstance(node, Attention) and node.over == "self" for node in nodes)
 
 
 def pairs(attention: Attention, feed: FeedForward, like: Residual) -> tuple[Residual, Residual]:

@@ -1,9 +1,11 @@
 """Decoders: GPT-2, OPT, GPT-NeoX, and Llama with those who are made like it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from formwright.arch import Architecture, Attention, FeedForward, LayerNorm, Residual, style
+from formwright.arch.architecture import Decoder
 from formwright.arch.layer import Identity, Parallel, RMSNorm, Stack
 from formwright.arch.mechanism import Longformer, Softmax
 from formwright.arch.position import Rotary
@@ -11,13 +13,12 @@ from formwright.errors import InputError
 from formwright.model.families.base import (
     CAUSAL,
     LAST,
-    Exit,
     Family,
     Shapes,
     Sizes,
     Usual,
     Words,
-    attentions,
+    depth,
     first,
     pairs,
     tags,
@@ -44,7 +45,13 @@ def _of(part: str) -> tuple[str, ...]:
     return tuple(f"{part}.{name}" for name in _QUERY_KEY_VALUE)
 
 
-class Gpt2(Family):
+class _Decoder(Family):
+    """A family that reads left to right."""
+
+    backbone = Decoder
+
+
+class Gpt2(_Decoder):
     """``GPT2Model`` and its heads."""
 
     kind, stem, prefix = "gpt2", "GPT2", "transformer."
@@ -58,12 +65,7 @@ class Gpt2(Family):
         activation="activation_function",
     )
     usual = Usual(eps=1e-05, activation="gelu_new")
-    exits = (
-        Exit("LMHeadModel", CAUSAL.sign, CAUSAL.make, CAUSAL.rows, CAUSAL.kind),
-        LAST,
-        tags("classifier"),
-        SPAN,
-    )
+    exits = (replace(CAUSAL, module="LMHeadModel"), LAST, tags("classifier"), SPAN)
 
     def architecture(self, shapes: Shapes) -> Architecture:
         config = self.config
@@ -84,10 +86,10 @@ class Gpt2(Family):
             row("{f}.inner.up", "h.{i}.mlp.c_fc", TURNED),
             row("{f}.inner.down", "h.{i}.mlp.c_proj", TURNED),
         )
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
+        yield from layered(layer, depth(arch.layers))
 
 
-class Opt(Family):
+class Opt(_Decoder):
     """``OPTModel`` and its heads: GPT-2 by other names, positions from the third row on."""
 
     kind, stem, prefix = "opt", "OPT", "model."
@@ -127,11 +129,7 @@ class Opt(Family):
             row("{f}.inner.up", "decoder.layers.{i}.fc1"),
             row("{f}.inner.down", "decoder.layers.{i}.fc2"),
         )
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
-
-    @classmethod
-    def options(cls, arch: Architecture) -> dict[str, Any]:
-        return {"word_embed_proj_dim": arch.backbone.width}
+        yield from layered(layer, depth(arch.layers))
 
 
 def plain_decoder(family: Family, sizes: Sizes, shapes: Shapes) -> Architecture:
@@ -150,7 +148,7 @@ def plain_decoder(family: Family, sizes: Sizes, shapes: Shapes) -> Architecture:
     return family.framed(layer * sizes.layers, backbone, sizes, head)
 
 
-class GptNeoX(Family):
+class GptNeoX(_Decoder):
     """``GPTNeoXModel`` and its heads: attention and feed-forward read the same stream.
 
     Only some channels of each head are turned by their position.
@@ -160,12 +158,10 @@ class GptNeoX(Family):
     words = Words()
     usual = Usual(eps=1e-05, activation="gelu")
     exits = (
-        Exit(
-            "ForCausalLM",
-            "embed_out.weight",
-            CAUSAL.make,
-            (row("head.output.tables.0", "/embed_out.weight", untied=True),),
-            CAUSAL.kind,
+        replace(
+            CAUSAL,
+            sign="embed_out.weight",
+            rows=(row("head.output.tables.0", "/embed_out.weight", untied=True),),
         ),
         LAST,
         tags("classifier"),
@@ -214,7 +210,7 @@ class GptNeoX(Family):
         )
         yield row("embedding.tables.0", "embed_in.weight")
         yield row("norms.layers", "final_layer_norm")
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)), parts="p")
+        yield from layered(layer, depth(arch.layers), parts="p")
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
@@ -231,7 +227,7 @@ class GptNeoX(Family):
 # --- Llama and those who are made like it -----------------------------------------------------
 
 
-class Llama(Family):
+class Llama(_Decoder):
     """``LlamaModel`` and its heads, with keys shared by heads or not."""
 
     kind, stem, prefix = "llama", "Llama", "model."
@@ -239,12 +235,7 @@ class Llama(Family):
         eps="rms_norm_eps",
     )
     usual = Usual(eps=1e-06, activation="silu")
-    exits = (
-        CAUSAL,
-        LAST,
-        tags("score"),
-        Exit(SPAN.module, SPAN.sign, SPAN.make, SPAN.rows, SPAN.kind, prefix="transformer."),
-    )
+    exits = (CAUSAL, LAST, tags("score"), replace(SPAN, prefix="transformer."))
     tied: ClassVar[bool] = False  # where config.json does not say it
     scaled: ClassVar[bool] = False  # whether embeddings are multiplied by the root of the width
     norms: ClassVar[Form] = SAME
@@ -312,7 +303,7 @@ class Llama(Family):
             row("{f}.inner.up", "layers.{i}.mlp.up_proj"),
             row("{f}.inner.down", "layers.{i}.mlp.down_proj"),
         )
-        yield from layered(layer, sum(1 for _ in attentions(arch.layers)))
+        yield from layered(layer, depth(arch.layers))
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
@@ -334,6 +325,7 @@ class Mistral(Llama):
     """Llama whose layers see no further back than a window."""
 
     kind, stem = "mistral", "Mistral"
+    exits = (CAUSAL, LAST, tags("score"), SPAN)
 
     def windows(self, sizes: Sizes) -> list[int | None]:
         window = self.config.data.get("sliding_window")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from formwright.arch import Architecture, Attention, FeedForward, LayerNorm, Residual, style
+from formwright.arch.architecture import Encoder
 from formwright.arch.frame import Classify, Features, Head, MaskedLM, Span
 from formwright.arch.layer import Identity
 from formwright.model.families.base import (
@@ -14,7 +15,7 @@ from formwright.model.families.base import (
     Sizes,
     Usual,
     Words,
-    attentions,
+    depth,
     pairs,
     tags,
 )
@@ -66,6 +67,7 @@ class Bert(Family):
     """``BertModel`` and the heads of masked symbols, classes, tags and spans."""
 
     kind, stem, prefix = "bert", "Bert", "bert."
+    backbone = Encoder
     words = Words()
     usual = Usual(eps=1e-12, activation="gelu")
     layer = _LAYER
@@ -138,7 +140,7 @@ class Bert(Family):
         yield row("embedding.norm", "embeddings.LayerNorm")
         yield row("embedding.projections.0", "embeddings_project")
         yield row("head.pooler", "pooler.dense")
-        yield from layered(self.layer, sum(1 for _ in attentions(arch.layers)))
+        yield from layered(self.layer, depth(arch.layers))
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from formwright.arch import Architecture, Attention, FeedForward, Frame, LayerNorm, Residual
 from formwright.arch.architecture import Seq2Seq
@@ -12,13 +12,12 @@ from formwright.arch.position import Sinusoid, T5Buckets
 from formwright.errors import InputError
 from formwright.model.families.base import (
     CAUSAL,
-    Exit,
     Family,
     Shapes,
     Sizes,
     Usual,
     Words,
-    attentions,
+    depth,
     first,
     pairs,
 )
@@ -29,12 +28,14 @@ from formwright.model.families.form import FLAT, SAME, Row, layered, row, times
 class _Translator(Family):
     """An encoder and a decoder."""
 
+    backbone = Seq2Seq
+
     def translating(self) -> Head:
         """Scores of the next symbol, where the class has them; other classes are refused."""
         module = self.config.module
         ends: dict[str, Head] = {self.exits[0].module: LanguageModel(), "Model": Features()}
         for end, head in ends.items():
-            if module in ("", self.stem + end, f"M{self.stem}{end}"):
+            if module in ("", self.stem + end):
                 return head
         raise InputError(
             f"{self.config.folder}: of {self.kind} only {' and '.join(self.stem + e for e in ends)}"
@@ -43,7 +44,7 @@ class _Translator(Family):
 
 
 class T5(_Translator):
-    """``T5Model`` and ``T5ForConditionalGeneration``, also mT5.
+    """``T5Model`` and ``T5ForConditionalGeneration``.
 
     Their scores are not divided by the root of the key size, so queries are multiplied by it; where
     they scale what the output layer reads, that is folded into the last norm.
@@ -60,7 +61,8 @@ class T5(_Translator):
         activation=None,
     )
     usual = Usual(eps=1e-06, length=512)
-    exits = (Exit("ForConditionalGeneration", CAUSAL.sign, CAUSAL.make, CAUSAL.rows, CAUSAL.kind),)
+    exits = (replace(CAUSAL, module="ForConditionalGeneration"),)
+    scales: ClassVar[bool] = True
     surplus = ("embed_tokens.weight", "EncDecAttention.relative_attention_bias.weight")
 
     def architecture(self, shapes: Shapes) -> Architecture:
@@ -105,7 +107,7 @@ class T5(_Translator):
     def _scaled(self) -> bool:
         """Whether the output layer reads smaller vectors; once that meant a tied one."""
         tied = self.config.flag("tie_word_embeddings", True)
-        return self.config.flag("scale_decoder_outputs", tied)
+        return self.scales and self.config.flag("scale_decoder_outputs", tied)
 
     def body(self, arch: Architecture) -> Iterable[Row]:
         found = first(arch)
@@ -130,8 +132,8 @@ class T5(_Translator):
             *_t5_attention("{m}", "decoder.block.{i}.layer.1", "EncDecAttention", queries),
             *_t5_feed("decoder.block.{i}.layer.2", gate=found[1].gate),
         ]
-        yield from layered(reading, sum(1 for _ in attentions(arch.encoder)), "encoder")
-        yield from layered(writing, sum(1 for _ in attentions(arch.layers)), "decoder", "smf")
+        yield from layered(reading, depth(arch.encoder), "encoder")
+        yield from layered(writing, depth(arch.layers), "decoder", "smf")
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
@@ -145,13 +147,20 @@ class T5(_Translator):
         return {
             "d_kv": attention.key_size(arch.backbone.width),
             "feed_forward_proj": name,
-            "num_decoder_layers": sum(1 for _ in attentions(arch.layers)),
+            "num_decoder_layers": depth(arch.layers),
             "relative_attention_num_buckets": position.buckets,
             "relative_attention_max_distance": position.distance,
             "is_encoder_decoder": True,
             "pad_token_id": 0,
             "decoder_start_token_id": 0,
         }
+
+
+class MT5(T5):
+    """T5 for many languages, which never scales what the output layer reads."""
+
+    kind, stem = "mt5", "MT5"
+    scales = False
 
 
 class Marian(_Translator):
@@ -168,12 +177,10 @@ class Marian(_Translator):
     )
     usual = Usual(eps=1e-05, activation="gelu")
     exits = (
-        Exit(
-            "MTModel",
-            "final_logits_bias",
-            CAUSAL.make,
-            (*CAUSAL.rows, row("head.output.bias", "/final_logits_bias", FLAT)),
-            CAUSAL.kind,
+        replace(
+            CAUSAL,
+            module="MTModel",
+            rows=(*CAUSAL.rows, row("head.output.bias", "/final_logits_bias", FLAT)),
         ),
     )
     surplus = ("embed_tokens.weight", "embed_positions.weight")
@@ -222,8 +229,14 @@ class Marian(_Translator):
             *_marian_attention("{m}", "decoder.layers.{i}.encoder_attn"),
             *_marian_feed("decoder.layers.{i}"),
         ]
-        yield from layered(reading, sum(1 for _ in attentions(arch.encoder)), "encoder")
-        yield from layered(writing, sum(1 for _ in attentions(arch.layers)), "decoder", "smf")
+        yield from layered(reading, depth(arch.encoder), "encoder")
+        yield from layered(writing, depth(arch.layers), "decoder", "smf")
+
+    @classmethod
+    def sketch(cls, arch: Architecture) -> dict[str, Any] | None:
+        """Without a head their class wants its waves stored, which are not kept here."""
+        scores = arch.frame is not None and isinstance(arch.frame.head, LanguageModel)
+        return super().sketch(arch) if scores else None
 
     @classmethod
     def options(cls, arch: Architecture) -> dict[str, Any]:
@@ -233,7 +246,7 @@ class Marian(_Translator):
         return {
             "decoder_attention_heads": found[0].heads,
             "decoder_ffn_dim": found[1].inner,
-            "decoder_layers": sum(1 for _ in attentions(arch.layers)),
+            "decoder_layers": depth(arch.layers),
             "decoder_vocab_size": arch.frame.vocab,
             "scale_embedding": arch.backbone.embedding.scale,
             "is_encoder_decoder": True,

@@ -1,0 +1,185 @@
+"""Out for Hugging Face's library: as a class of its own where one computes the same, else as ours.
+
+A class of its own loads with ``transformers`` alone. Any other architecture becomes one of the
+classes in ``formwright.hf``, which ``import formwright.hf`` makes known. Both kinds of folder are
+read back by ``load_model``.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+
+from formwright.arch import Seq2Seq
+from formwright.errors import InputError, SpecError
+from formwright.export.card import write_card
+from formwright.export.result import Result
+from formwright.export.source import Source, marks, new_folder, write_about, write_json
+from formwright.files import write_atomically
+from formwright.model import Model, load_model, save_model
+from formwright.model.export import TOLERANCE, answers_apart, sample_inputs
+from formwright.tasks.subword import Subwords
+from formwright.tasks.text import Tokenizer
+
+_INSTALL = "pip install 'formwright[hf]'"
+
+
+def to_hf(source: Source, out: Path) -> Result:
+    """Write a model in Hugging Face's format; it is read back and compared before it is kept."""
+    if find_spec("transformers") is None:
+        raise InputError(f"--to hf needs a package that is not installed; run: {_INSTALL}")
+    with new_folder(out) as folder:
+        stock = _stock(source.model)
+        ours = stock is None
+        name = _write_ours(source, folder) if ours else _write_stock(source, stock, folder)
+        tokenizer = source.tokenizer()
+        if tokenizer is not None:
+            write_tokenizer(source, tokenizer, folder)
+        write_about(source, folder)
+        write_card(source, folder, name, alone=not ours)
+        difference = _difference(source, load_model(folder))
+        if not difference <= TOLERANCE:
+            raise SpecError(f"What was written differs from the model by {difference:.2g}.")
+        _check_loads(folder, name)
+    how = "needs `import formwright.hf`" if ours else "loads with transformers alone"
+    return Result(out, "hf", difference, notes=[f"class {name}; it {how}"])
+
+
+# --- models -------------------------------------------------------------------------------------
+
+
+def _stock(model: Model) -> Any:
+    """The model as a class of the library's own, with ``config`` and ``state``; None if none is."""
+    try:
+        found = import_module("formwright.model.stock")
+    except ImportError:
+        return None
+    return found.stock(model)
+
+
+def _write_stock(source: Source, stock: Any, folder: Path) -> str:
+    from formwright.hf import label_names  # noqa: PLC0415  # loads a large library
+
+    config = {**stock.config, **label_names(source.labels)}
+    write_json(folder / "config.json", config)
+    state = {name: tensor.contiguous() for name, tensor in stock.state.items()}
+    write_atomically(folder / "model.safetensors", save(state, {"format": "pt"}))
+    return str(config["architectures"][0])
+
+
+def _write_ours(source: Source, folder: Path) -> str:
+    import transformers  # noqa: PLC0415  # large
+
+    from formwright.hf import FormwrightConfig, FormwrightForCausalLM  # noqa: PLC0415  # large
+
+    model = source.model
+    if isinstance(model.arch.backbone, Seq2Seq):
+        raise InputError(
+            "--to hf has no class for this encoder-decoder; use --to onnx or --to torch."
+        )
+    tokenizer = source.tokenizer()
+    specials = {} if tokenizer is None else tokenizer.specials
+    names = {"pad": "pad_token_id", "begin": "bos_token_id", "end": "eos_token_id"}
+    numbers = {names[name]: number for name, number in specials.items() if name in names}
+    kind = source.kind if source.task is not None else None
+    config = FormwrightConfig.of(model, source.labels, task=kind, **numbers)
+    config.save_pretrained(folder)
+    name = str(config.architectures[0])
+    if name == FormwrightForCausalLM.__name__:
+        transformers.GenerationConfig(use_cache=False, **numbers).save_pretrained(folder)
+    save_model(model, folder)
+    return name
+
+
+def _difference(source: Source, loaded: Model) -> float:
+    model = source.model.eval()
+    inputs = sample_inputs(model, 3, model.frame.length, segments=source.pair)
+    with torch.no_grad():
+        return answers_apart(loaded.eval()(**inputs), model(**inputs), inputs)
+
+
+def _check_loads(folder: Path, name: str) -> None:
+    """Read it with the library itself; whatever is missing or left over is refused."""
+    import transformers  # noqa: PLC0415  # large
+
+    from formwright import hf  # noqa: PLC0415  # large
+
+    kind: Any = getattr(hf, name, None) or getattr(transformers, name)
+    with _quiet():
+        _, told = kind.from_pretrained(folder, output_loading_info=True)
+    wrong = sorted(key for words in ("missing_keys", "unexpected_keys") for key in told[words])
+    if wrong:
+        raise SpecError(f"transformers does not find what it needs in the folder: {wrong[0]}.")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's progress bars."""
+    from transformers.utils import logging  # noqa: PLC0415  # large
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+def write_tokenizer(source: Source, tokenizer: Tokenizer, folder: Path) -> None:
+    """The files that ``AutoTokenizer`` reads: a fast tokeniser of subwords, else one of ours."""
+    from formwright import hf  # noqa: PLC0415  # large
+
+    side = "left" if source.kind == "lm" else "right"
+    common = {"model_max_length": source.length, "padding_side": side}
+    placed = marks(source, tokenizer)
+    if isinstance(tokenizer, Subwords):
+        _fast(source, tokenizer, placed, common).save_pretrained(folder)
+        return
+    known = {"tokenizer": tokenizer.state(), "two": ["A", "B"], **placed, "pair": source.pair}
+    path = folder / hf.TOKENIZER_FILE
+    path.write_text(json.dumps(known, ensure_ascii=False), encoding="utf-8")
+    hf.FormwrightTokenizer(str(path), **common).save_pretrained(folder)
+
+
+def _fast(source: Source, ours: Subwords, placed: dict[str, Any], common: dict[str, Any]) -> Any:
+    """Subwords as a fast tokeniser that puts the same marks around texts."""
+    import tokenizers as tk  # noqa: PLC0415  # optional
+    import transformers  # noqa: PLC0415  # large
+
+    from formwright.hf import SPECIALS  # noqa: PLC0415  # large
+
+    inner = tk.Tokenizer.from_str(ours.inner.to_str())
+    for name, number in sorted(ours.specials.items(), key=lambda item: item[1]):
+        if number >= inner.get_vocab_size():  # what a ready-made one lacks stands behind it
+            inner.add_special_tokens([tk.AddedToken(f"<{name}>", special=True)])
+    used = {n for pieces in placed.values() for n in pieces if isinstance(n, int)}
+    spelt = {number: str(inner.id_to_token(number)) for number in (*ours.specials.values(), *used)}
+    inner.post_processor = tk.processors.TemplateProcessing(
+        single=_template(placed["one"], spelt),
+        pair=_template(placed.get("two", ["A", "B"]), spelt),
+        special_tokens=[(spelt[number], number) for number in sorted(used)],
+    )
+    names = {SPECIALS[name]: spelt[number] for name, number in ours.specials.items()}
+    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if source.pair else [])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, model_input_names=inputs, **names, **common
+    )
+
+
+def _template(pieces: list[Any], spelt: dict[int, str]) -> list[str]:
+    """How texts stand among marks, in the library's words; from the second on it is text 1."""
+    found, text = [], 0
+    for piece in pieces:
+        text = 1 if piece == "B" else text
+        found.append(f"${piece}:{text}" if piece in ("A", "B") else f"{spelt[piece]}:{text}")
+    return found
