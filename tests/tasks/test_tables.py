@@ -177,6 +177,24 @@ def test_tags_in_lists_are_those_on_lines(tmp_path: Path) -> None:
     one, two, three = (told(tmp_path / f"f.{s}", kind="tag") for s in ("conll", "jsonl", "json"))
     assert one["labels"] == two["labels"] == three["labels"]
     assert one["examples"] == two["examples"] == three["examples"]
+    for name, marks in (("each", lambda n, _: f"s{n}"), ("first", lambda n, i: f"{n}" * (i == 0))):
+        rows = [
+            f"{marks(n, i)};{word};NN;{tag}\n"
+            for n, sentence in enumerate(sentences)
+            for i, (word, tag) in enumerate(zip(*sentence, strict=True))
+        ]
+        (tmp_path / f"{name}.csv").write_text("Sentence #;Word;POS;Tag\n" + "".join(rows))
+        found = told(tmp_path / f"{name}.csv", kind="tag")
+        assert found["labels"] == one["labels"]
+        assert found["examples"] == one["examples"]
+        assert f"the cells of {name}.csv are separated by semicolons" in found["notes"]
+
+
+def test_a_line_of_names_is_no_sentence(tmp_path: Path) -> None:
+    (tmp_path / "f.tsv").write_text("token\tner_tag\n" + "Ada\tB-PER\nis\tO\n\n" * 9)
+    found = told(tmp_path / "f.tsv", kind="tag")
+    assert set(found["labels"]) == {"B-PER", "O"}
+    assert found["metric"] == "entity_f1"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +207,10 @@ def test_tags_in_lists_are_those_on_lines(tmp_path: Path) -> None:
         ),
         ("f.jsonl", '{"tokens": "a b", "tags": "X Y"}\n', "tokens and tags should be two lists"),
         ("f.jsonl", '{"tokens": ["a"], "kind": ["X"]}\n', r"no column 'ner_tags'.*\?column=kind"),
-        ("f.csv", "word,tag\na,X\n", "tags are not read from csv"),
+        ("f.csv", "word,tag\na,X\n", r"no column 'sentence' in f.csv; the file has word, tag"),
+        ("f.csv", "w;t\na;X\n", r"first line of f.csv is 'w;t'.*\?word=w&column=t&sentence=\.\.\."),
+        ("f.csv", "sentence,word,tag\n1,a,X\n1,,Y\n", "row 2 of f.csv has no word"),
+        ("f.conll", "a X\n" * 1001, "one sentence of 1,001 words; an empty line should stand"),
     ],
 )
 def test_bad_lists_of_tags_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -227,6 +248,9 @@ def test_tables_of_translations_have_splits_and_clear_messages(tmp_path: Path) -
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text(rows)
     assert told(tmp_path, kind="translate")["rows"] == {"train": 9, "valid": 9, "test": 9}
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty holds no table; name two files"):
+        told(tmp_path / "empty", kind="translate")
     (tmp_path / "one.tsv").write_text("a b c\nd e f\n")
     with pytest.raises(InputError, match=r"'a b c', in which no comma.*source and target"):
         told(tmp_path / "one.tsv", kind="translate")
@@ -240,6 +264,7 @@ def test_questions_are_read_from_tables(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("context;question;answer\n" + rows)
     found = told(tmp_path / "f.csv", kind="span")
     assert sum(found["rows"].values()) == 30
+    assert "the cells of f.csv are separated by semicolons" in found["notes"]
     (tmp_path / "g.csv").write_text("ctx;question;answer\n" + rows)
     with pytest.raises(InputError, match=r"no column 'context' in g.csv.*ctx"):
         told(tmp_path / "g.csv", kind="span")

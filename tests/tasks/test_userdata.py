@@ -334,3 +334,12 @@ def test_how_far_a_metric_may_be_off_fits_its_scale(
         rows if metric == "sacrebleu" else int(sum(b.count for b in task.batches(batch_tokens=9)))
     )
     assert found == pytest.approx(wanted / count**0.5)
+
+
+def test_rare_tags_are_usual_and_one_tag_everywhere_is_not(tmp_path: Path) -> None:
+    some = "a DET\nhouse NOUN\n\n" * 30 + "oh INTJ\n\n"
+    most = "a DET\n" + "house NOUN\n" * 9 + "\n"
+    for text, is_said in ((some, False), (most * 20, True)):
+        (tmp_path / "f.conll").write_text(text)
+        told = load_task(f"tag:{tmp_path}/f.conll").describe()["notes"]
+        assert any(note.startswith("classes are uneven: 'NOUN'") for note in told) is is_said

@@ -38,7 +38,7 @@ def test_training_from_python_says_the_same() -> None:
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
-@pytest.mark.parametrize("verb", ["train", "eval"])
+@pytest.mark.parametrize("verb", ["train", "eval", "predict"])
 def test_commands_end_before_anything_is_read(
     verb: str,
     device: str,
@@ -51,8 +51,12 @@ def test_commands_end_before_anything_is_read(
 
     monkeypatch.setattr(torch, "empty", refuse)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    words = ("(sf)x1", "--task", "classify:nothing.csv") if verb == "train" else ("nothing",)
-    done = in_process(verb, *words, "--device", device, folder=tmp_path)
+    words = {
+        "train": ("(sf)x1", "--task", "classify:nothing.csv"),
+        "eval": ("nothing",),
+        "predict": ("nothing", "a text"),
+    }
+    done = in_process(verb, *words[verb], "--device", device, folder=tmp_path)
     assert done.returncode == 2
     assert f"There is no '{device}' on this machine" in done.stderr
     assert "so use cpu" in done.stderr

@@ -34,11 +34,13 @@ def run(
     """Answer texts with a trained model: labels, tags, translations, or what comes next."""
     from formwright.cli.resolve import model_folder
     from formwright.errors import InputError
+    from formwright.train import device_of_text
     from formwright.use import load
     from formwright.use.rows import Columns, answered
 
     if texts and file:
         raise InputError("Give texts or --file, not both.")
+    device_of_text(device)
     loaded = load(model_folder(model), device=device)
     columns = Columns(loaded.reading, text, text2)
 

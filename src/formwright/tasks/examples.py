@@ -483,6 +483,12 @@ def restored(
     return made
 
 
+def with_notes(stored: Stored, notes: Iterable[str]) -> Stored:
+    """Prepared data with notes on how its files were read, each once and before all others."""
+    stored.meta["notes"] = [*dict.fromkeys(notes), *stored.meta["notes"]]
+    return stored
+
+
 def summary(
     tokenizer: Tokenizer,
     longest: int,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from formwright.errors import InputError
-from formwright.tasks import classify, records, span, tag, translate
+from formwright.tasks import classify, records, sentences, span, tag, translate
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Stored, cached
 from formwright.tasks.files import FILES_VERSION, SPLITS, fill_splits
@@ -156,7 +156,7 @@ class _Reader:
 
         def build() -> Stored:
             known = {split: _sentences(part, options) for split, part in self.parts.items()}
-            return tag.prepare(tag.with_splits(known), options)
+            return tag.prepare(sentences.with_splits(known), options)
 
         stored = self._cached("tag", tag.settings(options), build)
         return tag.from_stored(self.name, stored, self.words, self.options.metric)
@@ -279,9 +279,9 @@ def _named(row: dict[str, Any], names: tuple[str, list[str]] | None) -> dict[str
     return row | {column: words[value]} if isinstance(value, int) else row
 
 
-def _sentences(part: Any, options: tag.TagOptions) -> list[tag.Sentence]:
+def _sentences(part: Any, options: tag.TagOptions) -> list[sentences.Sentence]:
     columns = list(part.column_names)
-    usual = [name for name in tag.TAGS if name in columns]
+    usual = [name for name in sentences.TAGS if name in columns]
     column = options.column or (usual[0] if usual else None)
     if column not in columns or "tokens" not in columns:
         raise InputError(f"there is no column {column or 'tags'!r}; the data set has {columns}.")
@@ -290,5 +290,5 @@ def _sentences(part: Any, options: tag.TagOptions) -> list[tag.Sentence]:
     made = []
     for number, row in enumerate(part, 1):
         tags = [names[t] if names and isinstance(t, int) else str(t) for t in row[column]]
-        made.append(tag.sentence_of(row["tokens"], tags, f"row {number}"))
+        made.append(sentences.sentence_of(row["tokens"], tags, f"row {number}"))
     return [sentence for sentence in made if sentence.words]

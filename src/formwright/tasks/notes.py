@@ -37,14 +37,19 @@ def longer(longest: Mapping[str, int], counts: Mapping[str, int]) -> list[str]:
     ]
 
 
-def uneven(counts: Mapping[str, int], metric: str, what: str = "rows") -> list[str]:
-    """Classes of very different size, by how often training shows each."""
+def uneven(
+    counts: Mapping[str, int], metric: str, what: str = "rows", *, rarest: bool = True
+) -> list[str]:
+    """Classes of very different size, by how often training shows each.
+
+    ``rarest``: also where one is rare, not only where one is nearly everywhere.
+    """
     seen = {label: count for label, count in counts.items() if count}
     if len(seen) < 2:
         return []
     most, least = max(seen, key=lambda x: seen[x]), min(seen, key=lambda x: seen[x])
     share = seen[most] / sum(seen.values())
-    if seen[most] <= _UNEVEN * seen[least] and share <= _MOST:
+    if share <= _MOST and not (rarest and seen[most] > _UNEVEN * seen[least]):
         return []
     text = (
         f"classes are uneven: {most!r} has {seen[most]:,} training {what} ({100 * share:.0f} %), "

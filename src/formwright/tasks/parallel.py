@@ -39,6 +39,11 @@ def find_parallel(paths: str, valid: str | None, test: str | None) -> list[Sourc
     if alone.exists() or "," not in paths:
         if alone.is_file() and suffix_of(alone) not in TABLES:
             _two(paths, "translate:SRC,TGT")  # one of two files
+        if alone.is_dir() and not any(suffix_of(file) in TABLES for file in alone.iterdir()):
+            raise InputError(
+                f"{paths} holds no table; name two files that agree line by line, as in "
+                f"translate:{paths}/train.de,{paths}/train.en."
+            )
         return [find_splits(alone, TABLES, valid, test)]
     source, target = _two(paths, "translate:SRC,TGT")
     sides = []
@@ -74,7 +79,7 @@ def read_parallel(
             known[split] = _pairs(table, source, target)
         else:
             known[split] = _agreeing(path, sides[1].paths[split])
-    return fill_splits(known, "\0".join), list(dict.fromkeys(notes))
+    return fill_splits(known, "\0".join), notes
 
 
 def _about(table: Table) -> list[str]:

@@ -23,12 +23,12 @@ from formwright.errors import InputError
 from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Stored, cached, small_dtype
-from formwright.tasks.examples import ExampleTask, Split, restored, summary
+from formwright.tasks.examples import ExampleTask, Split, restored, summary, with_notes
 from formwright.tasks.files import FILES_VERSION, Sources, fill_splits, find_splits, suffix_of
 from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import task
-from formwright.tasks.tables import TABLES, Row, read_json, read_table
+from formwright.tasks.tables import TABLES, Row, Table, read_json, read_table
 from formwright.tasks.text import Spans, TextOptions, Tokenizer, make_tokenizer
 
 _ANSWERS = ("answers", "answer")
@@ -93,7 +93,7 @@ def span(path: str, name: str, options: SpanOptions) -> Task:
     known = options.settings(
         length=options.length, sources=sources.digest, files_version=FILES_VERSION
     )
-    stored = cached("span", known, lambda: prepare(_read(sources), options))
+    stored = cached("span", known, lambda: _prepared(sources, options))
     return from_stored(name, stored, sources.words, options.metric)
 
 
@@ -183,8 +183,10 @@ def best_spans(scores: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
 # --- reading ----------------------------------------------------------------------------
 
 
-def _read(sources: Sources) -> Questions:
-    return with_splits({split: read_questions(path) for split, path in sources.paths.items()})
+def _prepared(sources: Sources, options: SpanOptions) -> Stored:
+    found = {split: read_questions(path) for split, path in sources.paths.items()}
+    known = with_splits({split: questions for split, (questions, _) in found.items()})
+    return with_notes(prepare(known, options), (n for _, notes in found.values() for n in notes))
 
 
 def with_splits(known: Questions) -> Questions:
@@ -192,17 +194,21 @@ def with_splits(known: Questions) -> Questions:
     return fill_splits(known, lambda question: question.context)
 
 
-def read_questions(path: Path) -> list[Question]:
-    """The questions of a SQuAD file, or of rows with context, question and answers."""
+def read_questions(path: Path) -> tuple[list[Question], tuple[str, ...]]:
+    """The questions of a SQuAD file, or of rows with the same fields, and notes on the reading."""
+    rows: list[Row]
+    notes: tuple[str, ...]
     document = read_json(path) if suffix_of(path) == ".json" else None
     if isinstance(document, dict) and isinstance(document.get("data"), list):
-        rows = list(_flattened(document["data"], path))
+        rows, notes = list(_flattened(document["data"], path)), ()
     else:
-        rows = _table(path)
-    return [question_of(row, f"row {n} of {path.name}") for n, row in enumerate(rows, 1)]
+        table = _table(path)
+        rows, notes = table.rows, table.notes
+    where = path.name
+    return [question_of(row, f"row {n} of {where}") for n, row in enumerate(rows, 1)], notes
 
 
-def _table(path: Path) -> list[Row]:
+def _table(path: Path) -> Table:
     needed = (("context",), ("question",), _ANSWERS)
     table = read_table(path, known=[name for names in needed for name in names])
     if suffix_of(path) not in (".json", ".jsonl", ".ndjson"):  # those may name them row by row
@@ -212,7 +218,7 @@ def _table(path: Path) -> list[Row]:
                     f"there is no column {names[0]!r} in {path.name}; it needs context, question "
                     f"and answers, and has {table.header or ', '.join(table.columns)!r}."
                 )
-    return table.rows
+    return table
 
 
 def _flattened(articles: list[Any], path: Path) -> Any:

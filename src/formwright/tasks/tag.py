@@ -1,5 +1,5 @@
 """One tag for each word: CoNLL-U treebanks, files with one word and its tags on a line, and tables
-with a list of words and one of tags in each row.
+with a word, or a list of words and one of tags, in each row.
 
 Words that training shows rarely are read by their looks (capitals, digits, last letters), so that
 a model from scratch can guess at new ones. With subword tokenisers the first piece carries the tag.
@@ -20,26 +20,30 @@ from formwright.errors import InputError
 from formwright.tasks import metrics, notes
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Ragged, Stored, cached, small_dtype
-from formwright.tasks.examples import ExampleTask, Split, restored, summary, token_loss
-from formwright.tasks.files import (
-    FILES_VERSION,
-    Sources,
-    fill_splits,
-    find_splits,
-    read_lines,
-    suffix_of,
+from formwright.tasks.examples import (
+    ExampleTask,
+    Split,
+    restored,
+    summary,
+    token_loss,
+    with_notes,
 )
+from formwright.tasks.files import FILES_VERSION, find_splits
 from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import task
-from formwright.tasks.tables import need_column, read_table
+from formwright.tasks.sentences import (
+    SENTENCES,
+    SUFFIXES,
+    TAGS,
+    WORDS,
+    Places,
+    Sentence,
+    Sentences,
+    read_sentences,
+    with_splits,
+)
 from formwright.tasks.text import TOKENIZERS, TextOptions, Tokenizer, make_tokenizer
-
-_LISTS = (".jsonl", ".ndjson", ".json", ".parquet")
-_LINES = (".conllu", ".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".ner", ".pos")
-WORDS = ("tokens", "words", "forms")
-TAGS = ("ner_tags", "pos_tags", "upos", "tags", "labels")
-_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +53,8 @@ class TagOptions(TextOptions):
     tokenizer: str = option("shapes", TOKENIZERS)
     column: str | None = option(None, "Where tags stand: UPOS, a name, a number; -1 is the last.")
     word_column: str | None = option(None, "Where words stand: FORM, a name, or a number from 1.")
+    sentence_column: str | None = option(None, "In csv: the column that tells sentences apart.")
     metric: str | None = option(None, "What counts most, of the metrics below.")
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """Words and their tags."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    where: str
-
-
-Sentences = dict[str, list[Sentence]]
 
 
 _GUIDE = Guide(
@@ -75,11 +68,13 @@ _GUIDE = Guide(
         "conllu": "A treebank; UPOS is learnt unless column=XPOS or another is given.",
         "jsonl, json": "An object for each sentence: a list of words and one of tags.",
         "parquet": "The same lists; needs pyarrow.",
+        "csv": "A row for each word, with a column that tells sentences apart.",
         **PACKED,
     },
     columns=(
         Column("word", "Words: the first column, FORM, or a list of words.", WORDS),
         Column("column", "Tags: the last column, UPOS, or a list of tags.", TAGS),
+        Column("sentence", "In csv: changes with each sentence, or is empty inside.", SENTENCES),
     ),
     splits=FROM_FILES,
     files={
@@ -100,16 +95,23 @@ _GUIDE = Guide(
 )
 def tag(path: str, name: str, options: TagOptions) -> Task:
     """Tagging of the user's sentences."""
-    found = (*_LINES, *_LISTS)
-    sources = find_splits(Path(path).expanduser(), found, options.valid, options.test)
+    sources = find_splits(Path(path).expanduser(), SUFFIXES, options.valid, options.test)
+    places = Places(options.word_column, options.column, options.sentence_column)
+
+    def build() -> Stored:
+        found = {split: read_sentences(file, places) for split, file in sources.paths.items()}
+        known = with_splits({split: sentences for split, (sentences, _) in found.items()})
+        told = [note for _, notes in found.values() for note in notes]
+        return with_notes(prepare(known, options), told)
+
     known = settings(options) | {"sources": sources.digest}
-    stored = cached("tag", known, lambda: prepare(_read(sources, options), options))
+    stored = cached("tag", known, build)
     return from_stored(name, stored, sources.words, options.metric)
 
 
 def settings(options: TagOptions) -> dict[str, Any]:
     """What of the options decides the prepared data."""
-    columns = [options.word_column, options.column]
+    columns = [options.word_column, options.column, options.sentence_column]
     return options.settings(
         length=options.length, columns=columns, texts="kept", files_version=FILES_VERSION
     )
@@ -173,127 +175,9 @@ class Tagging(ExampleTask):
 
     def _label_cautions(self, ready: Mapping[str, Split]) -> list[str]:
         counts = {name: self._counts(part) for name, part in ready.items()}
-        uneven = notes.uneven(counts["train"], self.metric, "words")
-        # tags of entities are uneven by nature, and their metric knows it
-        return [*(uneven if self.metric == "accuracy" else []), *notes.unseen(counts)]
-
-
-# --- reading ----------------------------------------------------------------------------
-
-
-def _read(sources: Sources, options: TagOptions) -> Sentences:
-    known = {split: read_sentences(path, options) for split, path in sources.paths.items()}
-    return with_splits(known)
-
-
-def with_splits(known: Sentences) -> Sentences:
-    """Check tags, and cut from the training sentences what is missing."""
-    tags = {t for sentence in known["train"] for t in sentence.tags}
-    for split in ("valid", "test"):
-        for sentence in known.get(split, ()):
-            for found in sentence.tags:
-                if found not in tags:
-                    raise InputError(
-                        f"{sentence.where} has the tag {found!r}, which training never shows."
-                    )
-    return fill_splits(known, lambda s: "\0".join((*s.words, *s.tags)))
-
-
-def read_sentences(path: Path, options: TagOptions) -> list[Sentence]:
-    """The sentences of a file."""
-    if suffix_of(path) in _LISTS:
-        return _from_lists(path, options)
-    if suffix_of(path) == ".csv":
-        raise InputError(
-            f"{path.name}: tags are not read from csv. Write a word and its tag on each line, "
-            "with a space or tab between them and an empty line behind each sentence."
-        )
-    return _from_lines(path, options)
-
-
-def _from_lists(path: Path, options: TagOptions) -> list[Sentence]:
-    """One sentence in each row: a list of words and a list of tags."""
-    table = read_table(path)
-    word = need_column(table, options.word_column, WORDS, "word", others=("column",))
-    column = need_column(table, options.column, TAGS, "column", [word])
-    made = []
-    for number, row in enumerate(table.rows):
-        words, tags = row.get(word), row.get(column)
-        if not isinstance(words, list) or not isinstance(tags, list):
-            raise InputError(f"{table.where(number)}: {word} and {column} should be two lists.")
-        made.append(sentence_of(words, tags, table.where(number)))
-    return [sentence for sentence in made if sentence.words]
-
-
-def sentence_of(words: list[Any], tags: list[Any], where: str) -> Sentence:
-    """A sentence from two lists, which must agree."""
-    if len(words) != len(tags):
-        raise InputError(f"{where} has {len(words)} words and {len(tags)} tags.")
-    return Sentence(tuple(map(str, words)), tuple(map(str, tags)), where)
-
-
-def _from_lines(path: Path, options: TagOptions) -> list[Sentence]:
-    """One word on each line; an empty line ends a sentence."""
-    treebank = suffix_of(path) == ".conllu"
-    word = _column(options.word_column, 1 if treebank else 0)
-    column = _column(options.column, 3 if treebank else -1)
-    sentences: list[Sentence] = []
-    words: list[str] = []
-    tags: list[str] = []
-    begin = 0
-
-    def close() -> None:
-        if words:
-            where = f"the sentence at line {begin} of {path.name}"
-            sentences.append(Sentence(tuple(words), tuple(tags), where))
-            words.clear()
-            tags.clear()
-
-    for number, line in enumerate(read_lines(path), 1):
-        cells = line.split("\t") if "\t" in line else line.split()
-        if not line.strip():
-            close()
-        elif not _is_word(line, cells, treebank):
-            continue
-        else:
-            if len(cells) < 2 or max(word, column) >= len(cells):
-                last = f"in column {column + 1}" if column >= 0 else "in the last one"
-                raise InputError(
-                    f"line {number} of {path.name} has {len(cells)} columns, separated by spaces "
-                    f"or tabs; words should stand in column {word + 1} and tags {last}."
-                )
-            if not cells[word].strip() or not cells[column].strip():
-                what = "word" if not cells[word].strip() else "tag"
-                raise InputError(f"line {number} of {path.name} has no {what}.")
-            begin = begin if words else number
-            words.append(cells[word])
-            tags.append(cells[column])
-    close()
-    if not sentences:
-        raise InputError(f"{path} holds no sentences.")
-    return sentences
-
-
-def _is_word(line: str, cells: list[str], treebank: bool) -> bool:
-    """Not a remark, nor (in treebanks) a contraction or a word that is only understood."""
-    if treebank:
-        return not line.startswith("#") and cells[0].isdecimal()
-    return not line.startswith(("# ", "-DOCSTART-"))
-
-
-def _column(given: str | None, usual: int) -> int:
-    if given is None:
-        return usual
-    if given.upper() in _COLUMNS:
-        return _COLUMNS.index(given.upper())
-    try:
-        number = int(given)
-    except ValueError:
-        names = ", ".join(_COLUMNS)
-        raise InputError(
-            f"there is no column {given!r}; use a number from 1, or one of {names}."
-        ) from None
-    return number - 1 if number > 0 else number
+        # rare tags are in the nature of language; one that stands nearly everywhere is not
+        told = notes.uneven(counts["train"], self.metric, "words", rarest=False)
+        return [*(told if self.metric == "accuracy" else []), *notes.unseen(counts)]
 
 
 # --- preparing --------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from formwright.tasks.examples import (
     stored_split,
     summary,
     token_loss,
+    with_notes,
 )
 from formwright.tasks.files import FILES_VERSION, Sources
 from formwright.tasks.guide import Guide, option
@@ -125,9 +126,7 @@ def translate(paths: str, name: str, options: TranslateOptions) -> Task:
 
 def _prepared(sides: list[Sources], options: TranslateOptions) -> Stored:
     lines, notes = read_parallel(sides, options.source_column, options.target_column)
-    stored = prepare(lines, options)
-    stored.meta["notes"] = [*notes, *stored.meta["notes"]]
-    return stored
+    return with_notes(prepare(lines, options), notes)
 
 
 def from_stored(name: str, stored: Stored, words: str, metric: str | None = None) -> Task:
