@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from formwright.cli.train import PICKLE_HELP
+
 if TYPE_CHECKING:
     from formwright.use import Answer, Loaded
     from formwright.use.rows import Fields
@@ -29,6 +31,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Symbols read at once.")] = 8192,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    unsafe_pickle: Annotated[bool, typer.Option("--unsafe-pickle", help=PICKLE_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Answer texts with a trained model: labels, tags, translations, or what comes next."""
@@ -41,7 +44,7 @@ def run(
     if texts and file:
         raise InputError("Give texts or --file, not both.")
     device_of_text(device)
-    loaded = load(model_folder(model), device=device)
+    loaded = load(model_folder(model), device=device, unsafe_pickle=unsafe_pickle)
     columns = Columns(loaded.reading, text, text2)
 
     def answers(rows: Any) -> Iterator["Answer"]:

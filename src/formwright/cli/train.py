@@ -10,6 +10,7 @@ from formwright.cli import ARCH_HELP
 if TYPE_CHECKING:
     from formwright.train import Seeds, TrainConfig
 
+PICKLE_HELP = "Also read weights that are pickled; only of those whom you trust."
 SET_HELP = "Any other number of the run, such as lr=1e-3, optimiser=lamb, precision=bf16."
 TASK_HELP = "A task: a name such as stdlib, or KIND:PATH such as classify:reviews.csv."
 
@@ -28,6 +29,7 @@ def run(
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
     tensorboard: Annotated[Path | None, typer.Option(help="Also log for TensorBoard here.")] = None,
+    unsafe_pickle: Annotated[bool, typer.Option("--unsafe-pickle", help=PICKLE_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Train an architecture on a task, or go on from a model's folder or a run's best model.
@@ -41,12 +43,13 @@ def run(
     from formwright.cli.resolve import is_trained, model_folder, resolve_for
     from formwright.tasks import load_task
     from formwright.train import device_of_text, train_seeds
+    from formwright.train.run import tidy
     from formwright.use.tuning import Tuning
 
     device_of_text(device)  # before anything that takes long
     begun: Any
     if is_trained(arch) and not new:
-        tuning = Tuning.of(model_folder(arch), task)
+        tuning = Tuning.of(model_folder(arch), task, unsafe_pickle=unsafe_pickle)
         found, loaded = tuning.model.arch, tuning.task
         config = _changed(tuning.config(steps, seconds(time) if time else None), set_ or [])
         begun = partial(tuning.begun, config)
@@ -62,6 +65,8 @@ def run(
         results = train_seeds(
             begun, loaded, config, numbers, out=folder, on_event=on_event, device=device
         )
+    for run in folder.glob("seed-*"):
+        tidy(run)
     _report(results, folder, json)
 
 

@@ -1,6 +1,7 @@
 """Quality with weights that are taken over: from a parent, a supernet, a teacher, or a search."""
 
 import json
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from formwright.arch.node import Node
 from formwright.errors import InputError
 from formwright.estimate.base import Estimator, Work
 from formwright.estimate.training import Training
-from formwright.model import Model, build, load_model, save_model, with_frame
+from formwright.model import Model, build, load_model, with_frame
 from formwright.space import TreeSpace, space_from_data
 from formwright.space.components import Cut
 from formwright.supernet import Supernet
@@ -158,8 +159,10 @@ class Found(Estimator):
         found = json.loads((root / "found.json").read_bytes())
         kept = work.folder / "inherited"
         if not kept.exists():  # the model itself, beside that of new weights
-            work.folder.mkdir(parents=True, exist_ok=True)
-            save_model(load_model(root / "settled" / "model"), kept)
+            partial = kept.with_name("inheriting")
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(root / "settled" / "model", partial)
+            partial.rename(kept)
         scores = {f"inherited_{name}": value for name, value in found["scores"].items()}
         own = {**found["scores"], "steps": float(found["steps"])} if self.judged else {}
         return {

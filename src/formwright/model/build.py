@@ -77,15 +77,17 @@ def save_model(
     return folder
 
 
-def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> Model:
+def load_model(
+    folder: str | Path, *, device: torch.device | str = "cpu", unsafe_pickle: bool = False
+) -> Model:
     """Read a model back, or one in Hugging Face's format.
 
-    Files that do not belong together are refused.
+    Files that do not belong together are refused. ``unsafe_pickle`` as of ``load_pretrained``.
     """
     folder = Path(folder)
+    if not (folder / _ARCH).is_file() and is_pretrained(folder):
+        return load_pretrained(folder, device=device, unsafe_pickle=unsafe_pickle)
     arch = read_architecture(folder)
-    if not (folder / _ARCH).is_file():
-        return load_pretrained(folder, device=device)
     try:
         with safe_open(folder / _WEIGHTS, framework="pt", device=str(device)) as file:
             written_for = (file.metadata() or {}).get("architecture")

@@ -30,6 +30,7 @@ from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outc
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig
+from formwright.train.run import tidy
 from formwright.trial import Proposal, Trial
 
 Say = Callable[[str], None]
@@ -146,6 +147,29 @@ class Session:
         ended = self.study.state.done + self.study.state.failed
         self._place_best(outcome)
         write_outcome(self.folder, replace(outcome, trials=ended))
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove checkpoints that can no longer be of use, so that a run folder stays small."""
+        for result in self.folder.glob("**/result.json"):
+            tidy(result.parent)
+        for trial in self._passed_over():
+            for spent in self.study.trial_folder(trial.number).glob("run/checkpoint-*"):
+                shutil.rmtree(spent, ignore_errors=True)
+
+    def _passed_over(self) -> list[Trial]:
+        """Trials that no larger budget will continue: continued before, or of a worse half.
+
+        Should one be continued after all, its training begins anew.
+        """
+        trials = [trial for trial in self.study.trials if trial.done and not trial.rival]
+        continued = {trial.continues for trial in trials}
+        found = [trial for trial in trials if trial.number in continued]
+        for rung in {trial.rung for trial in trials}:
+            here = [t for t in trials if t.rung == rung and t.number not in continued]
+            here.sort(key=lambda trial: trial.costs(self.study.objectives)[0])
+            found += here[(len(here) + 1) // 2 :]
+        return found
 
     def _place_best(self, outcome: Outcome) -> None:
         """Put the model of the chosen trial into the folder ``best``, whole or not at all."""

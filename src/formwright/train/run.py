@@ -10,6 +10,7 @@ result.json    the result, written last
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,20 @@ from formwright.files import write_atomically
 from formwright.locks import Lock
 from formwright.train.checkpoint import Checkpoint, write_checkpoint
 from formwright.train.config import TrainConfig
+
+MODEL = "model"
+
+
+def has_checkpoint(run: Path) -> bool:
+    """Whether a run could go on from somewhere."""
+    return any(run.glob("checkpoint-*"))
+
+
+def tidy(run: Path) -> None:
+    """Remove what an ended run no longer needs: its checkpoints, where its model is whole."""
+    if (run / "result.json").exists() and (run / MODEL / "model.safetensors").exists():
+        for spent in run.glob("checkpoint-*"):
+            shutil.rmtree(spent, ignore_errors=True)
 
 
 class RunFolder:

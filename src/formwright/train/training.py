@@ -14,7 +14,7 @@ from torch import Tensor
 
 from formwright.arch import Architecture
 from formwright.errors import Stopped
-from formwright.model import Model, build, save_model
+from formwright.model import Model, build, load_model, save_model
 from formwright.model.card import new_card
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
@@ -22,7 +22,7 @@ from formwright.train.device import device_of_text
 from formwright.train.distributed import join_world
 from formwright.train.engine import Engine, Loss
 from formwright.train.loop import Loop, OnProgress
-from formwright.train.run import RunFolder
+from formwright.train.run import MODEL, RunFolder, has_checkpoint
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,20 @@ class _Training(Loop):
 
     def result(self) -> Result:
         """From the last checkpoint, or the beginning, to the end."""
-        self.resume()
         ended = self.folder.result() if self.folder is not None else None
+        if ended is not None and self.folder is not None and not has_checkpoint(self.folder.path):
+            self.take_model(self.folder.path / MODEL)
+        else:
+            self.resume()
         if ended is None:
             return self.end(*self.run())
         self.best_model()
         return Result(**{k: v for k, v in ended.items() if k != "tokens_per_second"})
+
+    def take_model(self, folder: Path) -> None:
+        """The weights that an ended run left, its checkpoints being gone."""
+        if folder.exists():
+            self.engine.whole_model().load_state_dict(load_model(folder).state_dict())
 
     def end(self, state: Any, reason: str) -> Result:
         """Score the trained model and write down the result."""
@@ -167,7 +175,7 @@ class _Training(Loop):
         }
         save_model(
             model,
-            self.folder.path / "model",
+            self.folder.path / MODEL,
             task=None if reading is None else reading.to_data(),
             card=new_card(engine.task.metric, scores, trained),
         )

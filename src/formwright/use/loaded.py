@@ -166,16 +166,19 @@ class Loaded:
         return self.reader.answers(self.model, moved, examples)
 
 
-def load(folder: str | Path, *, device: torch.device | str = "cpu") -> Loaded:
+def load(
+    folder: str | Path, *, device: torch.device | str = "cpu", unsafe_pickle: bool = False
+) -> Loaded:
     """A trained model, ready to answer.
 
     Args:
         folder: Of a model: ``RUN/best``, ``RUN/model``, an exported folder, or one in Hugging
             Face's format with its tokeniser.
         device: Where to compute.
+        unsafe_pickle: Also read pickled weights, as of ``load_pretrained``.
     """
     folder = Path(folder)
-    model = load_model(folder, device=device)
+    model = load_model(folder, device=device, unsafe_pickle=unsafe_pickle)
     card = read_json(folder / CARD, "a card", _LARGEST) if (folder / CARD).is_file() else {}
     return Loaded(folder, model, reading_of(folder, model), card)
 

@@ -51,9 +51,9 @@ class Tuning:
     task: Task
 
     @classmethod
-    def of(cls, folder: Path, task: str) -> "Tuning":
+    def of(cls, folder: Path, task: str, *, unsafe_pickle: bool = False) -> "Tuning":
         """A model's folder and a task, as long as the model can read."""
-        model = load_model(folder)
+        model = load_model(folder, unsafe_pickle=unsafe_pickle)
         return cls(folder, model, task_for(task, folder, model.arch))
 
     def begun(self, config: TrainConfig, seed: int) -> Model:
