@@ -44,14 +44,22 @@ def to_hf(source: Source, out: Path) -> Result:
         if tokenizer is not None:
             write_tokenizer(source, tokenizer, folder)
         write_about(source, folder)
-        write_card(source, folder, name, alone=not ours)
+        alone = not ours and (tokenizer is None or isinstance(tokenizer, Subwords))
+        write_card(source, folder, name, alone=alone)
         difference = max(
             _ours_apart(source, load_model(folder)), _theirs_apart(source, folder, name)
         )
         if not difference <= TOLERANCE:
             raise SpecError(f"What was written differs from the model by {difference:.2g}.")
-    how = "needs `import formwright.hf`" if ours else "loads with transformers alone"
-    return Result(out, "hf", difference, notes=[f"class {name}; it {how}"])
+    return Result(out, "hf", difference, notes=[_needs(name, ours=ours, alone=alone)])
+
+
+def _needs(name: str, *, ours: bool, alone: bool) -> str:
+    """What it takes to load a folder."""
+    if ours:
+        return f"class {name}, which `import formwright.hf` makes known"
+    beside = "" if alone else "; its tokeniser needs `import formwright.hf`"
+    return f"class {name}, which transformers alone loads{beside}"
 
 
 # --- models -------------------------------------------------------------------------------------
