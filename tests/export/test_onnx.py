@@ -92,10 +92,31 @@ def test_int8_says_what_it_costs(tmp_path: Path, in_process: InProcess) -> None:
     assert set(found["quality"]) >= {"fp32", "int8"}
     out = tmp_path / "static"
     done = in_process(*words, "--calibrate", "10", "--out", str(out))
-    assert "accuracy on the validation rows" in done.stdout
+    assert "accuracy on validation rows (at most 2,000, one at a time)" in done.stdout
     assert "ms exported" in done.stdout
     (line,) = answers(out, lines="a good old film\n")
     assert line.split("\t")[0] in folders.LABELS
+
+
+def test_quality_is_measured_one_row_at_a_time_as_texts_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from formwright.export import answering
+
+    folders.classifier(tmp_path)
+    sizes, plain = [], answering.OnnxModel.forward
+
+    def forward(self: answering.OnnxModel, tokens: torch.Tensor, **more: object) -> torch.Tensor:
+        sizes.append(len(tokens))
+        return plain(self, tokens, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(answering.OnnxModel, "forward", forward)
+    found = export_model(tmp_path / "model", tmp_path / "out", quantize="int8")
+    assert found.quality is not None
+    assert set(sizes) == {1}
+    assert found.latency is not None
+    times = found.latency["after_ms"] / found.latency["before_ms"]
+    assert times == pytest.approx(found.latency["ratio"])
 
 
 def test_without_its_data_the_cost_of_int8_is_unknown(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
+from torch import Tensor
 
 from formwright.arch import Seq2Seq
 from formwright.errors import InputError, SpecError
@@ -23,11 +24,12 @@ from formwright.export.result import Result
 from formwright.export.source import Source, marks, new_folder, write_about, write_json
 from formwright.files import write_atomically
 from formwright.model import Model, load_model, save_model
-from formwright.model.export import TOLERANCE, answers_apart, sample_inputs
+from formwright.model.export import TOLERANCE, answers_apart, inputs_of, sample_inputs
 from formwright.tasks.subword import Subwords
 from formwright.tasks.text import Tokenizer
 
 _INSTALL = "pip install 'formwright[hf]'"
+_NUMBERS = {"pad": "pad_token_id", "begin": "bos_token_id", "end": "eos_token_id"}
 
 
 def to_hf(source: Source, out: Path) -> Result:
@@ -42,13 +44,22 @@ def to_hf(source: Source, out: Path) -> Result:
         if tokenizer is not None:
             write_tokenizer(source, tokenizer, folder)
         write_about(source, folder)
-        write_card(source, folder, name, alone=not ours)
-        difference = _difference(source, load_model(folder))
+        alone = not ours and (tokenizer is None or isinstance(tokenizer, Subwords))
+        write_card(source, folder, name, alone=alone)
+        difference = max(
+            _ours_apart(source, load_model(folder)), _theirs_apart(source, folder, name)
+        )
         if not difference <= TOLERANCE:
             raise SpecError(f"What was written differs from the model by {difference:.2g}.")
-        _check_loads(folder, name)
-    how = "needs `import formwright.hf`" if ours else "loads with transformers alone"
-    return Result(out, "hf", difference, notes=[f"class {name}; it {how}"])
+    return Result(out, "hf", difference, notes=[_needs(name, ours=ours, alone=alone)])
+
+
+def _needs(name: str, *, ours: bool, alone: bool) -> str:
+    """What it takes to load a folder."""
+    if ours:
+        return f"class {name}, which `import formwright.hf` makes known"
+    beside = "" if alone else "; its tokeniser needs `import formwright.hf`"
+    return f"class {name}, which transformers alone loads{beside}"
 
 
 # --- models -------------------------------------------------------------------------------------
@@ -66,11 +77,21 @@ def _stock(model: Model) -> Any:
 def _write_stock(source: Source, stock: Any, folder: Path) -> str:
     from formwright.hf import label_names  # noqa: PLC0415  # loads a large library
 
-    config = {**stock.config, **label_names(source.labels)}
+    # said to be none, since the library would take numbers of its own vocabularies
+    none = dict.fromkeys(_NUMBERS.values())
+    labels = label_names(source.labels)
+    config = {**none, **stock.config, **_special_numbers(source), **labels}
     write_json(folder / "config.json", config)
     state = {name: tensor.contiguous() for name, tensor in stock.state.items()}
     write_atomically(folder / "model.safetensors", save(state, {"format": "pt"}))
     return str(config["architectures"][0])
+
+
+def _special_numbers(source: Source) -> dict[str, int]:
+    """Numbers of special symbols as a configuration holds them."""
+    tokenizer = source.tokenizer()
+    specials = {} if tokenizer is None else tokenizer.specials
+    return {_NUMBERS[name]: number for name, number in specials.items() if name in _NUMBERS}
 
 
 def _write_ours(source: Source, folder: Path) -> str:
@@ -83,10 +104,7 @@ def _write_ours(source: Source, folder: Path) -> str:
         raise InputError(
             "--to hf has no class for this encoder-decoder; use --to onnx or --to torch."
         )
-    tokenizer = source.tokenizer()
-    specials = {} if tokenizer is None else tokenizer.specials
-    names = {"pad": "pad_token_id", "begin": "bos_token_id", "end": "eos_token_id"}
-    numbers = {names[name]: number for name, number in specials.items() if name in names}
+    numbers = _special_numbers(source)
     kind = source.kind if source.task is not None else None
     config = FormwrightConfig.of(model, source.labels, task=kind, **numbers)
     config.save_pretrained(folder)
@@ -97,25 +115,38 @@ def _write_ours(source: Source, folder: Path) -> str:
     return name
 
 
-def _difference(source: Source, loaded: Model) -> float:
-    model = source.model.eval()
-    inputs = sample_inputs(model, 3, model.frame.length, segments=source.pair)
-    with torch.no_grad():
-        return answers_apart(loaded.eval()(**inputs), model(**inputs), inputs)
+def _sample(source: Source) -> dict[str, Tensor]:
+    return sample_inputs(source.model, 3, source.model.frame.length, segments=source.pair)
 
 
-def _check_loads(folder: Path, name: str) -> None:
-    """Read it with the library itself; whatever is missing or left over is refused."""
+@torch.no_grad()
+def _ours_apart(source: Source, loaded: Model) -> float:
+    """How far the folder is from the model when formwright reads it."""
+    inputs = _sample(source)
+    return answers_apart(loaded.eval()(**inputs), source.model.eval()(**inputs), inputs)
+
+
+@torch.no_grad()
+def _theirs_apart(source: Source, folder: Path, name: str) -> float:
+    """The same when the library reads it; whatever is missing or left over is refused."""
     import transformers  # noqa: PLC0415  # large
 
     from formwright import hf  # noqa: PLC0415  # large
 
     kind: Any = getattr(hf, name, None) or getattr(transformers, name)
     with _quiet():
-        _, told = kind.from_pretrained(folder, output_loading_info=True)
+        model, told = kind.from_pretrained(folder, output_loading_info=True)
     wrong = sorted(key for words in ("missing_keys", "unexpected_keys") for key in told[words])
     if wrong:
         raise SpecError(f"transformers does not find what it needs in the folder: {wrong[0]}.")
+    inputs = _sample(source)
+    names = inputs_of(source.model, segments=source.pair)
+    found = model.eval()(**{names[ours]: value.long() for ours, value in inputs.items()})
+    if "start_logits" in found:
+        answer = torch.stack((found.start_logits, found.end_logits), dim=-1)
+    else:
+        answer = found["logits" if "logits" in found else "last_hidden_state"]
+    return answers_apart(answer, source.model.eval()(**inputs), inputs)
 
 
 @contextlib.contextmanager

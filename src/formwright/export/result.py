@@ -49,11 +49,13 @@ class Result:
                 f"{known['low']:.3f}-{known['high']:.3f})"
             )
         if self.quality is not None:
-            known = self.quality
-            found.append(
-                f"what int8 costs could not be measured: {known['unknown']}"
-                if "unknown" in known
-                else f"{known['metric']} on the validation rows: {known['fp32']:.4f} in fp32, "
-                f"{known['int8']:.4f} in int8"
-            )
+            found.append(_cost(self.quality))
         return found + [f"note: {note}" for note in self.notes]
+
+
+def _cost(known: dict[str, Any]) -> str:
+    """What int8 costs, in words."""
+    if "unknown" in known:
+        return f"what int8 costs could not be measured: {known['unknown']}"
+    rows = f"validation rows (at most {known['most']:,}, one at a time)"
+    return f"{known['metric']} on {rows}: {known['fp32']:.4f} in fp32, {known['int8']:.4f} in int8"
