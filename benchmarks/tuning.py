@@ -31,7 +31,7 @@ from formwright.train import train
 from formwright.use.tuning import Tuning
 
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
-RATE, BATCH, WARM, DECAY, LENGTH, EPOCHS = 1e-4, 64, 0.06, 0.01, 64, 2
+RATE, BATCH, WARM, DECAY, LENGTH, EPOCHS = 1e-4, 16, 0.06, 0.01, 64, 2
 ROWS = 6000  # of SST-2
 
 
@@ -85,20 +85,16 @@ def some(source: Path, folder: Path) -> Path:
 
 def ours(tuning: Tuning, split: str, seed: int) -> float:
     """The Trainer's numbers, here."""
-    tokens = int(tuning.task.split("train").lengths.mean() * BATCH * 1.1)  # type: ignore[attr-defined]
-    plan = tuning.task.sampler(batch_tokens=tokens, seed=seed)
-    steps = EPOCHS * plan.steps_per_epoch
-    config = tuning.config(steps, None).replace(
-        lr=RATE, batch_tokens=tokens, warmup=round(WARM * steps), weight_decay=DECAY, seed=seed,
-        layer_decay=1.0, keep_best=False, evaluate_every=0, score_batches=1,
+    config = tuning.config(None, None, epochs=EPOCHS).replace(
+        lr=RATE, weight_decay=DECAY, seed=seed, layer_decay=1.0, keep_best=False,
+        evaluate_every=0, score_batches=1,
     )  # fmt: skip
     return accuracy(tuning, split, config, seed)
 
 
 def default(tuning: Tuning, split: str, seed: int) -> float:
     """What ``formwright train FOLDER`` does, for as many epochs."""
-    plan = tuning.task.sampler(batch_tokens=1024, seed=seed)
-    config = tuning.config(EPOCHS * plan.steps_per_epoch, None)
+    config = tuning.config(None, None, epochs=EPOCHS)
     return accuracy(tuning, split, config.replace(seed=seed, score_batches=1), seed)
 
 

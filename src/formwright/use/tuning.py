@@ -16,16 +16,17 @@ from formwright.files import read_json
 from formwright.model import Model, load_model, with_frame
 from formwright.model.build import TASK
 from formwright.tasks import Task, load_task
+from formwright.tasks.examples import ExampleTask
 from formwright.tasks.registry import option_names
 from formwright.train import TrainConfig
 
 _LARGEST = 1_000_000_000  # bytes of a file of JSON
+_BATCH, _MOST_TOKENS = 16, 4096  # rows of a batch, and tokens
 _EPOCHS, _LOOKS, _WARM = 3, 10, 0.06
 _LOOKED = 0.03  # of the steps: batches of a look, so that all looks cost a tenth of the training
 USUAL = TrainConfig(
     lr=1e-4,
     schedule="linear",
-    batch_tokens=1024,
     weight_decay=0.01,
     betas=(0.9, 0.999),
     layer_decay=0.95,
@@ -66,19 +67,30 @@ class Tuning:
             attention_dropout=config.attention_dropout,
         )
 
-    def config(self, steps: int | None, seconds: float | None) -> TrainConfig:
-        """The usual numbers; three times over the data where nothing else is said."""
+    def config(
+        self, steps: int | None, seconds: float | None, *, epochs: int = _EPOCHS
+    ) -> TrainConfig:
+        """The usual numbers, for so many epochs where neither steps nor seconds are given."""
+        tokens = self._batch_tokens()
         if steps is None and seconds is None:
-            plan = self.task.sampler(batch_tokens=USUAL.batch_tokens, seed=0)
-            steps = max(1, _EPOCHS * plan.steps_per_epoch)
+            plan = self.task.sampler(batch_tokens=tokens, seed=0)
+            steps = max(1, epochs * plan.steps_per_epoch)
         expected = steps or 1000
         return USUAL.replace(
             steps=steps,
             seconds=seconds,
+            batch_tokens=tokens,
             warmup=max(1, round(_WARM * expected)),
             evaluate_every=max(1, expected // _LOOKS),
             valid_batches=max(2, round(_LOOKED * expected)),
         )
+
+    def _batch_tokens(self) -> int:
+        """Tokens of a batch of the usual number of rows; long texts come in fewer."""
+        length = self.task.frame.length
+        if isinstance(self.task, ExampleTask):
+            length = int(self.task.split("train").lengths.sum(axis=1).mean())
+        return min(_MOST_TOKENS, max(self.task.frame.length, length * _BATCH))
 
 
 def task_of(folder: Path) -> str:
