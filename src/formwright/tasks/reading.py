@@ -1,7 +1,7 @@
 """What a trained model needs besides its weights to read new texts and to answer in words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from formwright.errors import FormatError
@@ -51,7 +51,8 @@ class Reading:
             where: It, for messages.
         """
         try:
-            known = {key: value for key, value in data.items() if key != "format"}
+            names = {field.name for field in fields(cls)}  # an exported folder says more
+            known = {key: value for key, value in data.items() if key in names}
             if data["format"] != _FORMAT or known["kind"] not in get_args(Kind):
                 raise FormatError(
                     f"{where} was written by another version: format {data['format']}, kind "
