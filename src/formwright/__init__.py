@@ -2,9 +2,9 @@
 
     import formwright as fw
 
-    arch = fw.parse("(sfff)x6(f)x8")
-    fw.notation(arch), fw.arch_id(arch)
-    model = fw.build(fw.zoo.get("gpt2-small").build())
+    found = fw.search(task="classify:reviews.csv", max_latency=5.0, budget=600)
+    model = fw.load(found.folder / "best")
+    model.predict(["what a film", "never again"])
 
 Names are loaded when they are first used, so that importing the package is instant and never
 loads torch by itself.
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from formwright.arch import Architecture, arch_id, diff, from_json, notation, parse, to_json
     from formwright.cost import count
     from formwright.draw import draw_svg, draw_text
+    from formwright.export import export_model
     from formwright.model import Model, build, generate, load_model, load_pretrained, save_model
     from formwright.ops import Past
+    from formwright.tasks import Task, load_task
+    from formwright.train import TrainConfig
     from formwright.trial import Objective
     from formwright.use import Loaded, load
 
@@ -31,8 +34,11 @@ _HOMES = {
     "arch": ("Architecture", "arch_id", "diff", "from_json", "notation", "parse", "to_json"),
     "draw": ("draw_svg", "draw_text"),
     "cost": ("count",),
+    "export": ("export_model",),
     "model": ("Model", "build", "generate", "load_model", "load_pretrained", "save_model"),
     "ops": ("Past",),
+    "tasks": ("Task", "load_task"),
+    "train": ("TrainConfig",),
     "trial": ("Objective",),
     "use": ("Loaded", "load"),
 }
@@ -45,17 +51,21 @@ __all__ = [
     "Objective",
     "Past",
     "Search",
+    "Task",
+    "TrainConfig",
     "arch_id",
     "build",
     "count",
     "diff",
     "draw_svg",
     "draw_text",
+    "export_model",
     "from_json",
     "generate",
     "load",
     "load_model",
     "load_pretrained",
+    "load_task",
     "notation",
     "parse",
     "save_model",

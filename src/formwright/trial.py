@@ -15,7 +15,11 @@ Key = frozenset[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Objective:
-    """Something to make small or large: ``Objective("latency", "min")``."""
+    """Something to make small or large.
+
+    >>> Objective("accuracy", "max").sign
+    -1
+    """
 
     name: str
     direction: Direction = "min"

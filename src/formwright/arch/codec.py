@@ -104,7 +104,12 @@ def canonical(arch: Architecture) -> Architecture:
 
 
 def arch_id(arch: Architecture) -> str:
-    """A short hash of the canonical form: equal architectures have equal ids."""
+    """A short hash of the canonical form: equal architectures have equal ids.
+
+    >>> from formwright import parse
+    >>> arch_id(parse("(sf)x2")) == arch_id(parse("sfsf"))
+    True
+    """
     return hashlib.sha256(_canonical_text(canonical(arch)).encode()).hexdigest()[:16]
 
 

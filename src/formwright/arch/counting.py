@@ -74,6 +74,10 @@ def count(
         batch: Texts at once.
         length: Tokens of each; the longest input when not given. An encoder reads as many.
         past: Tokens remembered from earlier calls (decoders only).
+
+    >>> from formwright import parse
+    >>> count(parse("sf in gpt2(64) for frame(256, 32, lm)")).params
+    68544
     """
     if length is None and arch.frame is not None:
         length = arch.frame.length

@@ -25,7 +25,13 @@ class Change:
 
 
 def diff(a: Node, b: Node) -> list[Change]:
-    """Every difference between two nodes, in the order they appear; empty when equal."""
+    """Every difference between two nodes, in the order they appear; empty when equal.
+
+    >>> from formwright import parse
+    >>> for change in diff(parse("sf in gpt2(64)"), parse("sff in gpt2(64)")):
+    ...     print(change.path)
+    layers[2]
+    """
     return _compare("", a, b)
 
 

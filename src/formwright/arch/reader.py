@@ -38,6 +38,10 @@ def parse(text: str, *, defaults: Style | None = None) -> Architecture:
         text: For example ``(sfff)x6(f)x8`` or ``(sf)x4 in gpt2(256)``.
         defaults: Backbone and letters where the text gives none; Transformer-XL base, as in
             the PAR paper, when left out.
+
+    >>> arch = parse("(sf)x4 in llama(128)")
+    >>> arch.backbone.width, len(arch.layers.layers)
+    (128, 8)
     """
     return _Reader(text).architecture(defaults)
 

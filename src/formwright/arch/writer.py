@@ -23,7 +23,12 @@ from formwright.arch.node import Node, field_default, field_types
 
 
 def notation(arch: Architecture) -> str:
-    """The whole architecture on one line; ``reader.parse`` gives it back."""
+    """The whole architecture on one line; ``reader.parse`` gives it back.
+
+    >>> from formwright import parse
+    >>> parse(notation(parse("sfsf in gpt2(64)"))) == parse("(sf)x2 in gpt2(64)")
+    True
+    """
     stacks = [s for s in (arch.encoder, arch.layers) if s is not None]
     names = _letters([layer for stack in stacks for layer in stack.layers])
     text = " | ".join(folded(tuple(names[layer] for layer in s.layers)) or "()" for s in stacks)

@@ -30,6 +30,10 @@ def draw_svg(arch: Architecture, *, title: str | None = None) -> str:
     Args:
         arch: What to draw.
         title: Stands on top; the short notation when not given.
+
+    >>> from formwright import parse
+    >>> draw_svg(parse("sf in gpt2(64) for frame(256, 32, lm)")).startswith("<svg")
+    True
     """
     seen = outline(arch)
     canvas, scale = Canvas(), _Scale.of(seen)

@@ -31,6 +31,10 @@ def draw_text(arch: Architecture, width: int = 80, *, ascii: bool = False) -> st
         arch: What to draw.
         width: Columns that no line exceeds.
         ascii: Only plain characters, for terminals that know no others.
+
+    >>> from formwright import parse
+    >>> "attention" in draw_text(parse("sf in gpt2(64) for frame(256, 32, lm)"))
+    True
     """
     if width < _NARROWEST:
         raise InputError(f"width={width} is too narrow to draw in; give at least {_NARROWEST}.")

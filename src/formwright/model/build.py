@@ -37,6 +37,11 @@ def build(
     """Build a model and give it its initial weights.
 
     On the ``meta`` device only shapes are made, which is enough to count.
+
+    >>> from formwright import parse
+    >>> model = build(parse("sf in gpt2(64) for frame(256, 32, lm)"), seed=1)
+    >>> model(torch.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 3, 256])
     """
     builder = Builder(dropout=dropout, attention_dropout=attention_dropout)
     if torch.device(device).type == "meta":
@@ -63,6 +68,14 @@ def save_model(
         folder: Where to.
         task: How it reads texts and what its answers mean, for ``task.json``.
         card: What is known of it, for ``card.json``.
+
+    >>> import tempfile
+    >>> from formwright import arch_id, parse
+    >>> model = build(parse("sf in gpt2(16) for frame(8, 8, lm)"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load_model(save_model(model, folder))
+    >>> arch_id(again.arch) == arch_id(model.arch)
+    True
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,6 +96,7 @@ def load_model(
     """Read a model back, or one in Hugging Face's format.
 
     Files that do not belong together are refused. ``unsafe_pickle`` as of ``load_pretrained``.
+    See ``save_model`` for an example, and ``formwright.load`` for a model that answers in words.
     """
     folder = Path(folder)
     if not (folder / _ARCH).is_file() and is_pretrained(folder):

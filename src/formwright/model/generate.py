@@ -22,6 +22,11 @@ def generate(
     """Continue ``tokens`` (b, n) by ``length`` more; temperature 0 takes the likeliest.
 
     It stops early once every row has written ``end``.
+
+    >>> from formwright import build, parse
+    >>> model = build(parse("sf in gpt2(16) for frame(8, 8, lm)")).eval()
+    >>> generate(model, torch.tensor([[1, 2]]), 3, temperature=0).shape
+    torch.Size([1, 5])
     """
     if not isinstance(model.arch.backbone, Decoder):
         raise InputError("Only a decoder can continue a text; this model is not one.")

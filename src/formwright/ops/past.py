@@ -20,6 +20,14 @@ class Past:
         limit: Tokens that attention remembers at most; all when not given.
         same_length: Let every query see exactly ``limit`` tokens back, as Transformer-XL is
             evaluated, even when more are at hand.
+
+    >>> import torch
+    >>> from formwright import build, parse
+    >>> model = build(parse("sf in gpt2(16) for frame(8, 8, lm)")).eval()
+    >>> past, text = Past(), torch.tensor([[1, 2, 3, 4]])
+    >>> pieces = [model(text[:, :2], past=past), model(text[:, 2:], past=past)]
+    >>> torch.allclose(torch.cat(pieces, dim=1), model(text), atol=1e-5)
+    True
     """
 
     def __init__(self, limit: int | None = None, *, same_length: bool = False) -> None:

@@ -176,6 +176,17 @@ def load(
             Face's format with its tokeniser.
         device: Where to compute.
         unsafe_pickle: Also read pickled weights, as of ``load_pretrained``.
+
+    >>> import tempfile
+    >>> from formwright import TrainConfig, load_task
+    >>> from formwright.train import train
+    >>> task = load_task("listops-tiny?train=50&valid=20")
+    >>> with tempfile.TemporaryDirectory() as run:
+    ...     few = TrainConfig(steps=2, batch_tokens=256)
+    ...     trained = train(task.architecture("sf", 16), task, few, out=run)
+    ...     answer = load(f"{run}/model").predict("[MAX 2 9 ]")
+    >>> answer.label in "0123456789"
+    True
     """
     folder = Path(folder)
     model = load_model(folder, device=device, unsafe_pickle=unsafe_pickle)
