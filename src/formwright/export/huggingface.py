@@ -8,7 +8,6 @@ read back by ``load_model``.
 import contextlib
 import json
 from collections.abc import Iterator
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,19 @@ from formwright.arch import Seq2Seq
 from formwright.errors import InputError, SpecError
 from formwright.export.card import write_card
 from formwright.export.result import Result
-from formwright.export.source import Source, marks, new_folder, write_about, write_json
+from formwright.export.source import (
+    Source,
+    copy_beside,
+    is_foreign,
+    marks,
+    new_folder,
+    write_about,
+    write_json,
+)
 from formwright.files import write_atomically
 from formwright.model import Model, load_model, save_model
 from formwright.model.export import TOLERANCE, answers_apart, inputs_of, sample_inputs
+from formwright.model.stock import stock as stock_of
 from formwright.tasks.subword import Subwords
 from formwright.tasks.text import Tokenizer
 
@@ -37,13 +45,15 @@ def to_hf(source: Source, out: Path) -> Result:
     if find_spec("transformers") is None:
         raise InputError(f"--to hf needs a package that is not installed; run: {_INSTALL}")
     with new_folder(out) as folder:
-        stock = _stock(source.model)
+        stock = stock_of(source.model)
         ours = stock is None
         name = _write_ours(source, folder) if ours else _write_stock(source, stock, folder)
         tokenizer = source.tokenizer()
-        if tokenizer is not None:
+        copied = not ours and is_foreign(source.folder) and copy_beside(source.folder, folder)
+        if tokenizer is not None and not copied:
             write_tokenizer(source, tokenizer, folder)
-        write_about(source, folder)
+        if not copied:
+            write_about(source, folder)
         alone = not ours and (tokenizer is None or isinstance(tokenizer, Subwords))
         write_card(source, folder, name, alone=alone)
         difference = max(
@@ -63,15 +73,6 @@ def _needs(name: str, *, ours: bool, alone: bool) -> str:
 
 
 # --- models -------------------------------------------------------------------------------------
-
-
-def _stock(model: Model) -> Any:
-    """The model as a class of the library's own, with ``config`` and ``state``; None if none is."""
-    try:
-        found = import_module("formwright.model.stock")
-    except ImportError:
-        return None
-    return found.stock(model)
 
 
 def _write_stock(source: Source, stock: Any, folder: Path) -> str:

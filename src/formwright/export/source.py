@@ -13,10 +13,16 @@ from formwright.errors import FormatError, InputError, StorageError
 from formwright.files import read_json, write_atomically
 from formwright.model import Model, load_model
 from formwright.tasks.text import Tokenizer, restore
+from formwright.use.foreign import foreign_reading
 
 TASK, CARD = "task.json", "card.json"
 _FORMAT = 1
 _LARGEST = 500_000_000  # bytes: a tokeniser with all its symbols stands in it
+_TEXTS = ("tokenizer.json", "vocab.txt", "vocab.json")  # of a tokeniser
+_BESIDE = (
+    "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt",
+    "generation_config.json", "modules.json", "*sentence*.json", "[0-9]_*",
+)  # fmt: skip
 _JOINED = ("classify", "span", "vectors")  # kinds whose texts get a tokeniser's marks
 
 
@@ -67,7 +73,24 @@ def read_source(folder: str | Path) -> Source:
                 f"{folder / TASK} is no task of format {_FORMAT}, which is the one that this "
                 "version of formwright reads."
             )
-    return Source(folder, load_model(folder), task, _document(folder / CARD, "a card") or {})
+    model = load_model(folder)
+    if task is None and is_foreign(folder) and any((folder / name).is_file() for name in _TEXTS):
+        task = foreign_reading(folder, model).to_data()
+    return Source(folder, model, task, _document(folder / CARD, "a card") or {})
+
+
+def is_foreign(folder: Path) -> bool:
+    """Whether a model came in Hugging Face's format."""
+    return not (folder / "architecture.json").is_file()
+
+
+def copy_beside(source: Path, folder: Path) -> bool:
+    """Take over what lies beside foreign weights, as it is; whether a tokeniser is among it."""
+    for pattern in _BESIDE:
+        for path in source.glob(pattern):
+            copy = shutil.copytree if path.is_dir() else shutil.copyfile
+            copy(path, folder / path.name)
+    return any((folder / name).is_file() for name in _TEXTS)
 
 
 def _document(path: Path, what: str) -> dict[str, Any] | None:
