@@ -1,9 +1,7 @@
 """Folders for Hugging Face's library: its own classes answer from them, and we read them back."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,6 +12,7 @@ from formwright.errors import InputError
 from formwright.export import export_model
 from formwright.model import Model, build, generate, load_model, save_model
 from formwright.tasks.text import make_tokenizer
+from formwright.use import load
 
 transformers = pytest.importorskip("transformers")
 hf = pytest.importorskip("formwright.hf")
@@ -246,26 +245,11 @@ def test_what_cannot_go_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         hf.FormwrightForMaskedLM(config)
 
 
-def test_a_stock_model_loads_with_the_library_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a stand-in for what finds stock classes: GPT-2 of the library, with its own weights."""
-    from dataclasses import dataclass
-
-    from formwright.export import huggingface
-
-    @dataclass
-    class Stock:
-        config: dict[str, Any]
-        state: dict[str, torch.Tensor]
-
+def test_a_stock_model_loads_with_the_library_alone(tmp_path: Path) -> None:
     made = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(vocab_size=256, n_positions=24, n_embd=16, n_layer=1, n_head=2)
     )
     made.save_pretrained(tmp_path / "theirs")
-    data = json.loads((tmp_path / "theirs" / "config.json").read_text())
-    state = {name: x for name, x in made.state_dict().items() if not name.startswith("lm_head")}
-    monkeypatch.setattr(huggingface, "_stock", lambda model: Stock(data, state))
     ours = load_model(tmp_path / "theirs")
     save_model(ours, tmp_path / "model")
     found = export_model(tmp_path / "model", tmp_path / "out", to="hf")
@@ -277,3 +261,30 @@ def test_a_stock_model_loads_with_the_library_alone(
     assert type(loaded) is transformers.GPT2LMHeadModel
     with torch.no_grad():
         torch.testing.assert_close(loaded(tokens).logits, ours(tokens), atol=1e-5, rtol=0)
+
+
+def test_a_checkpoint_goes_out_as_it_came_in(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "red": 4, "green": 5}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    theirs = tmp_path / "theirs"
+    config = transformers.BertConfig(
+        vocab_size=6, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=12, id2label={0: "no", 1: "yes"},
+    )  # fmt: skip
+    transformers.BertForSequenceClassification(config).save_pretrained(theirs)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="[PAD]")
+    fast.save_pretrained(theirs)
+    out = tmp_path / "out"
+    found = export_model(theirs, out, to="hf")
+    assert "transformers alone" in found.notes[0]
+    names = {path.name for path in theirs.iterdir()}
+    assert {path.name for path in out.iterdir()} == names | {"README.md"}
+    assert (out / "tokenizer.json").read_bytes() == (theirs / "tokenizer.json").read_bytes()
+    ask = [
+        transformers.pipeline("text-classification", str(folder))("red green")
+        for folder in (theirs, out)
+    ]
+    assert ask[0] == ask[1]
+    assert load(out).predict("red green").label == ask[0][0]["label"]
