@@ -1,5 +1,7 @@
 """What sections compute, against figures worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.report.material import TWO, done, failed, material
@@ -20,7 +22,7 @@ from formwright.report.words import duration, figure, readable
 from formwright.strategy.pareto import hypervolume
 from formwright.study import front
 from formwright.study.outcome import Baseline, Outcome
-from formwright.trial import Objective, Trial
+from formwright.trial import RIVAL, Objective, Trial
 
 LOSS, SPEED = TWO
 
@@ -279,3 +281,12 @@ def test_a_page_keeps_the_front_its_ancestors_and_an_even_rest() -> None:
     assert thinned(trials, 2000) == trials
     assert [trial.number for trial in thinned(trials, 4)] == [0, 250, 500, 750]
     assert members_info(material(trials)).left_out == 0
+
+
+def test_where_a_rival_is_taken_the_best_that_was_found_is_compared() -> None:
+    """Not the rival with itself."""
+    baseline = Baseline("by hand", "", "", {"loss": 1.0, "speed": 1.0})
+    rival = replace(done(0, 1.0, 1.0), origin=RIVAL)
+    found = material([rival, done(1, 2.0, 3.0)], outcome=Outcome(baseline, "Nothing.", 0))
+    assert found.chosen is not None
+    assert found.chosen.number == 1

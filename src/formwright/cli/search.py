@@ -241,16 +241,17 @@ def _print_next(study: "Study") -> None:
     from formwright.study.outcome import read_outcome
 
     chosen = read_outcome(study.folder).chosen
+    commands = []
     if (study.folder / "best").is_dir():
         print(f"model: {study.folder / 'best'} (trial {chosen}; any other: '{study.folder}#N')")
-    commands = []
+        if (study.folder / "best" / "task.json").exists():
+            commands.append(f"formwright predict {study.folder} 'a text of yours'")
+    if chosen is not None:
+        task = study.meta.get("task")
+        commands.append(f"formwright train '{study.folder}#{chosen}' --task '{task}' --time 30m")
     if study.meta.get("recipe") == "usual-search":  # others have an end of their own
         minutes = 30 + int(study.state.seconds // 60)  # a budget is that of all sessions
         commands.append(f"formwright resume {study.folder} --budget {minutes}m")
-    if chosen is not None:
-        task = study.meta.get("task")
-        train = f"formwright train '{study.folder}#{chosen}' --task '{task}' --time 30m"
-        commands.insert(0, train)
     if commands:
         print("next: " + "\n      ".join(commands))
 

@@ -72,10 +72,14 @@ class Material:
 
     @cached_property
     def chosen(self) -> Trial | None:
-        """The trial that the headline speaks of, else the best in the first objective."""
+        """The trial that the headline speaks of, else the best in the first objective.
+
+        Where the model to take is a rival, the headline speaks of the best that was found.
+        """
         number = self.outcome.chosen
-        if number is not None and 0 <= number < len(self.trials):
-            return self.trials[number]
+        known = number is not None and 0 <= number < len(self.trials)
+        if known and not self.trials[number or 0].rival:
+            return self.trials[number or 0]
         return self.front[0] if self.front else None  # fronts are sorted by the first objective
 
     @property
