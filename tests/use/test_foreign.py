@@ -150,3 +150,27 @@ def test_a_wrong_folder_is_told_in_one_sentence(
     assert done.returncode == 2
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_checkpoint_of_the_hub_is_fetched_without_code_or_pickles(
+    tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    classifier(tmp_path)
+    write_tokenizer(tmp_path)
+    asked: list[tuple[str, Any]] = []
+
+    def fetch(name: str, *, revision: str | None, allow_patterns: Any) -> str:
+        asked.append((name, revision))
+        assert not any(pattern.endswith((".py", ".bin", "*")) for pattern in allow_patterns)
+        if name == "nobody/nothing":
+            raise OSError("no such\nrepository")
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", fetch)
+    local = in_process("predict", str(tmp_path), "red").stdout
+    assert in_process("predict", "hf:owner/name@v2", "red").stdout == local
+    assert asked == [("owner/name", "v2")]
+    done = in_process("predict", "hf:nobody/nothing", "red")
+    assert done.returncode == 2
+    assert "nobody/nothing cannot be had from the hub: no such repository" in done.stderr

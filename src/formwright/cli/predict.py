@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from formwright.use import Answer, Loaded
     from formwright.use.rows import Fields
 
-MODEL_HELP = "A model's folder, a run (its best model), or a trial of a search: RUN#N."
+MODEL_HELP = "A model's folder, a run (its best model), a trial RUN#N, or hf:OWNER/NAME."
 TEXT_HELP = "Texts; standard input when there are none and no file."
 SECOND_HELP = "The column of the second text, or of the context of a question."
 

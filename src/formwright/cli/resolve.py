@@ -44,6 +44,10 @@ def model_folder(text: str) -> Path:
 
     ``text`` is such a folder itself, a run of ``train`` or ``search``, or a trial, ``RUN#17``.
     """
+    if text.startswith("hf:"):
+        from formwright.model.hub import hub_folder
+
+        return hub_folder(text)
     if _is_model(text):
         return Path(text)
     if _TRIAL.fullmatch(text) and not os.path.isdir(text):
@@ -70,7 +74,7 @@ def is_trained(text: str) -> bool:
         run, _, number = text.rpartition("#")
         return os.path.isdir(run) and _trial_folder(run, number).joinpath(HANDED).is_dir()
     places = (text, *(f"{text}/{name}" for name in _RUNS))
-    return any(_is_model(place) for place in places)
+    return text.startswith("hf:") or any(_is_model(place) for place in places)
 
 
 def _trial_folder(run: str, number: str) -> Path:

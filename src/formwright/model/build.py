@@ -15,6 +15,7 @@ from safetensors.torch import save
 from formwright.arch import Architecture, Frame, Learned, arch_id, from_json, to_json
 from formwright.errors import InputError
 from formwright.files import read_text, write_atomically, write_json
+from formwright.model.hub import hub_folder, is_hub
 from formwright.model.init import initialise
 from formwright.model.model import Model
 from formwright.model.pretrained import is_pretrained, load_pretrained, pretrained_architecture
@@ -93,12 +94,12 @@ def save_model(
 def load_model(
     folder: str | Path, *, device: torch.device | str = "cpu", unsafe_pickle: bool = False
 ) -> Model:
-    """Read a model back, or one in Hugging Face's format.
+    """Read a model back, or one in Hugging Face's format, or of its hub: ``hf:OWNER/NAME``.
 
     Files that do not belong together are refused. ``unsafe_pickle`` as of ``load_pretrained``.
     See ``save_model`` for an example, and ``formwright.load`` for a model that answers in words.
     """
-    folder = Path(folder)
+    folder = hub_folder(str(folder)) if is_hub(str(folder)) else Path(folder)
     if not (folder / _ARCH).is_file() and is_pretrained(folder):
         return load_pretrained(folder, device=device, unsafe_pickle=unsafe_pickle)
     arch = read_architecture(folder)

@@ -19,6 +19,7 @@ from formwright.model import Model, generate, load_model
 from formwright.model.beside import transformer_folder
 from formwright.model.build import CARD, TASK
 from formwright.model.families.config import CONFIG
+from formwright.model.hub import hub_folder, is_hub
 from formwright.tasks.batching import in_order
 from formwright.tasks.reading import Kind, Reading
 from formwright.use.answers import Answer, Passage, Written
@@ -173,7 +174,7 @@ def load(
 
     Args:
         folder: Of a model: ``RUN/best``, ``RUN/model``, an exported folder, or one in Hugging
-            Face's format with its tokeniser.
+            Face's format with its tokeniser; or ``hf:OWNER/NAME``, from its hub.
         device: Where to compute.
         unsafe_pickle: Also read pickled weights, as of ``load_pretrained``.
 
@@ -188,7 +189,7 @@ def load(
     >>> answer.label in "0123456789"
     True
     """
-    folder = Path(folder)
+    folder = hub_folder(str(folder)) if is_hub(str(folder)) else Path(folder)
     model = load_model(folder, device=device, unsafe_pickle=unsafe_pickle)
     card = read_json(folder / CARD, "a card", _LARGEST) if (folder / CARD).is_file() else {}
     return Loaded(folder, model, reading_of(folder, model), card)
