@@ -23,17 +23,14 @@ def run(
     from formwright.cli.output import print_json
     from formwright.cli.resolve import model_folder
     from formwright.errors import InputError
-    from formwright.model import load_model
     from formwright.train import device_of_text
-    from formwright.use.tuning import task_for, task_of
+    from formwright.use.tuning import Tuning, task_of
 
     device_of_text(device)
     where = model_folder(folder)
-    model = load_model(where, device=device)
-    name = task or task_of(where)
-    loaded = task_for(name, where, model.arch)
-    same = model.frame.head == loaded.frame.head and model.frame.vocab >= loaded.frame.vocab
-    if not same:
+    tuning = Tuning.of(where, task or task_of(where))
+    loaded, model, name = tuning.task, tuning.model.to(device), tuning.task.name
+    if (model.frame.head, model.frame.vocab) != (tuning.frame.head, tuning.frame.vocab):
         raise InputError(
             f"{folder} was trained for {model.frame.head.NAME} with {model.frame.vocab} symbols; "
             f"{name} needs {loaded.frame.head.NAME} with {loaded.frame.vocab}."

@@ -39,7 +39,9 @@ def _header(source: Source) -> str:
     lines = ["---", "library_name: transformers"]
     if source.kind in PIPELINES:
         lines.append(f"pipeline_tag: {PIPELINES[source.kind]}")
-    lines.append("license: other")  # what holds is said in words below
+    licence = str(source.card.get("licence") or "")
+    known = licence and len(licence.split()) == 1  # a name, or words that stand below
+    lines.append(f"license: {licence.lower() if known else 'other'}")
     return "\n".join([*lines, "---"])
 
 

@@ -150,13 +150,12 @@ def with_frame(
 
     Args:
         model: Where the weights come from.
-        frame: Of the task; its symbols must be among those of the model.
+        frame: Of the task; its symbols must be those of the model.
         seed: Of a new head.
         dropout, attention_dropout: Of the result.
     """
     check_frame(model.arch, frame)
     theirs = model.frame
-    frame = frame.replace(vocab=theirs.vocab)  # rows that no symbol of the task has stay
     made = build(
         model.arch.replace(frame=frame),
         seed=seed,
@@ -183,7 +182,7 @@ def check_frame(arch: Architecture, frame: Frame) -> None:
     """Refuse a task that a trained model cannot read: other symbols, or longer texts."""
     theirs = arch.frame
     assert theirs is not None
-    if frame.vocab > theirs.vocab:
+    if frame.vocab != theirs.vocab:
         raise InputError(
             f"The model knows {theirs.vocab:,} symbols and the task {frame.vocab:,}; read the task "
             "with the model's own tokenizer, ?tokenizer=FOLDER behind its name."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from formwright.arch import Architecture, Learned
+from formwright.arch import Architecture, Frame, Learned
 from formwright.errors import InputError
 from formwright.files import read_json
 from formwright.model import Model, load_model, with_frame
@@ -61,11 +61,18 @@ class Tuning:
         """The model with the task's head, new unless it is the same."""
         return with_frame(
             self.model,
-            self.task.frame,
+            self.frame,
             seed=seed,
             dropout=config.dropout,
             attention_dropout=config.attention_dropout,
         )
+
+    @property
+    def frame(self) -> Frame:
+        """The task's frame; a model may have more rows than its own tokeniser has symbols."""
+        frame, most = self.task.frame, self.model.frame.vocab
+        more = reads_own(self.task.name) and frame.vocab < most
+        return frame.replace(vocab=most) if more else frame
 
     def config(
         self, steps: int | None, seconds: float | None, *, epochs: int = _EPOCHS
@@ -102,10 +109,15 @@ def task_of(folder: Path) -> str:
     return name
 
 
+def reads_own(name: str) -> bool:
+    """Whether a task is read with the model's own tokeniser: unless it names another."""
+    return "tokenizer" in option_names(name) and "tokenizer=" not in name
+
+
 def task_for(name: str, folder: Path, arch: Architecture) -> Task:
     """The task as a model reads it: with its tokeniser, no longer than its positions."""
     options: dict[str, Any] = {}
-    if "tokenizer" in option_names(name) and "tokenizer=" not in name:
+    if reads_own(name):
         options["tokenizer"] = str(folder)
     task = load_task(name, **options)
     longest, learned = arch.longest, isinstance(arch.backbone.position, Learned)
