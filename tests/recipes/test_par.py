@@ -223,7 +223,8 @@ def test_the_smoke_preset_runs_through_the_command_line(
     assert done.returncode == 0, done.stderr
     assert "the supernet found" in done.stdout
     study = Study.open(Path(out))
-    assert [(trial.origin, trial.note) for trial in study.trials] == [
+    judged = [trial for trial in study.trials if not trial.final]
+    assert [(trial.origin, trial.note) for trial in judged] == [
         ("found", "found by the supernet"),
         ("seed", "sandwich (s)x1(sf)x1(f)x1"),
         ("seed", "design rule (sff)x1(f)x1"),
@@ -231,28 +232,35 @@ def test_the_smoke_preset_runs_through_the_command_line(
         ("control", ""),
     ]
     assert all({"latency", "bits_per_byte"} <= set(trial.values) for trial in study.trials)
-    steps = {trial.values["steps"] for trial in study.trials}
-    assert steps == {float(par.smoke().training.steps or 0)}
-    found = [json.loads(p.read_bytes())["config"] for p in study.folder.glob("**/run/run.json")]
-    assert len(found) == 1 + len(study.trials), "the baseline too"
+    taken = par.smoke().training.steps or 0
+    assert {trial.values["steps"] for trial in judged} == {float(taken)}
+    finals = study.trials[len(judged) :]
+    assert [trial.origin for trial in finals] == ["final", "final", "rival"]
+    assert {trial.steps for trial in finals} == {par.smoke().longer * taken}
+    folders = [study.folder / "baseline", *(study.trial_folder(t.number) for t in judged)]
+    found = [json.loads((f / "run" / "run.json").read_bytes())["config"] for f in folders]
     wanted = par.smoke().training.replace(seed=0, checkpoint_every=3)
     assert all(TrainConfig.from_data({**config, "seed": 0}) == wanted for config in found)
     outcome = read_outcome(study.folder)
     assert outcome.baseline is not None
     assert outcome.baseline.name == "plain order (sf)x2"
-    assert outcome.headline
+    assert set(outcome.baseline.rungs) == {"0", "100"}
+    assert "to a rate of zero" in outcome.headline
+    assert "random members were better" in outcome.notes[0]
+    assert outcome.chosen in {trial.number for trial in finals}
     again = in_process("resume", out, "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["state"] == "finished"
-    assert len(study.trials) == 5
+    assert len(study.trials) == 8
     assert read_outcome(study.folder) == outcome
 
 
 def test_a_masked_language_model_is_searched_alike(tmp_path: Path) -> None:
     recipe = counted("bert", random=1)
     study = begin(recipe, tmp_path)
-    assert conduct(recipe, study) == "exhausted"
-    assert [t.origin for t in study.trials] == ["found", "seed", "seed", "control"]
+    assert conduct(recipe, study) == "trials"
+    origins = [t.origin for t in study.trials if not t.final]
+    assert origins == ["found", "seed", "seed", "control"]
     assert "encoder(16" in study.notation(0)
     study.close()
 

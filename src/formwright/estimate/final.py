@@ -50,11 +50,12 @@ class Final(Estimator):
 
     Args:
         task: Name of the task.
-        config: The other numbers; its rate is for a model 128 wide with 8 sub-layers.
+        config: The other numbers; its rate is for a model 128 wide with 8 sub-layers if ``fair``.
         seeds: How many trainings, with seeds of their own.
         rates: Factors of the rate. Of several the best is taken, after a short training with each.
         pilot: How long that is, as a share of the steps, but at least 20 steps.
         device: Where to train.
+        fair: Whether the rate follows the model's shape; else all have that of ``config``.
     """
 
     task: str
@@ -63,6 +64,7 @@ class Final(Estimator):
     rates: tuple[float, ...] = (1.0,)
     pilot: float = 0.1
     device: str = "cpu"
+    fair: bool = True
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or not self.rates or min(self.rates) <= 0 or not 0 < self.pilot <= 1:
@@ -92,7 +94,7 @@ class Final(Estimator):
         config = self.config.replace(
             steps=steps,
             seconds=None,
-            lr=rate_for(work.arch, self.config.lr),
+            lr=rate_for(work.arch, self.config.lr) if self.fair else self.config.lr,
             lr_end=0.0,
             schedule="wsd",
             cooldown=_COOLDOWN,

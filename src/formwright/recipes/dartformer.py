@@ -248,6 +248,7 @@ def small(variant: str = "best") -> Dartformer:
         search=search,
         after=60,
         training=search.replace(steps=600, schedule="cosine"),
+        longer=3,
         checkpoint=False,
         published=None,
     )

@@ -328,7 +328,10 @@ class Session:
         known, (first, *_) = self.outcome.baseline, self.study.objectives
         value = first.sign * rival.values[first.name]
         if known is None or value <= first.sign * known.values.get(first.name, value):
-            write_outcome(self.folder, Outcome(as_baseline(rival)))
+            best = as_baseline(rival)
+            if known is not None and known.notation == best.notation:
+                best = replace(best, rungs={**known.rungs, **best.rungs})
+            write_outcome(self.folder, Outcome(best))
 
 
 def model_of(study: Study, number: int) -> Path | None:

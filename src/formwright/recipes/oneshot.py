@@ -3,7 +3,8 @@
 A one-shot recipe keeps its supernet in the folder ``supernet`` of its study. What it finds becomes
 the first trials of the study, hand-designed members and random ones follow, and all of them are
 trained and measured in the same way. So the record, the front, the report and ``resume`` are those
-of any other search, and random search at equal cost stands beside every result.
+of any other search, and random search at equal cost stands beside every result. What was found, the
+best of the others and the baseline then enter finals, and what is announced comes from these.
 """
 
 from abc import abstractmethod
@@ -13,16 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from formwright.arch import parse
-from formwright.estimate import Counted, Estimator, Measured, Together, Training
+from formwright.estimate import Counted, Estimator, Final, Measured, Together, Training
 from formwright.estimate.training import known_task
+from formwright.recipes.finals import entered, rival_proposal
 from formwright.recipes.headline import conclude, paired
 from formwright.recipes.life import Session
 from formwright.recipes.recipe import Phase, Recipe
+from formwright.recipes.rivals import Rival
+from formwright.recipes.verdict import verdict
 from formwright.space import TreeSpace
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
-from formwright.trial import Objective, Proposal
+from formwright.trial import FINAL_RUNG, FOUND, Objective, Proposal, Trial
+
+_FINALS = "finals"  # what is kept of who enters them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +40,8 @@ class OneShot(Recipe):
         training: How members are trained to be judged, from new weights.
         random: Random members beside what was found.
         seconds: Longest measurement of one of them.
+        longer: The finals are so many times as long as that training; 0 leaves them out, where that
+            training is itself the long one.
         target: Where latency is measured; None counts FLOPs in its place.
     """
 
@@ -41,9 +49,10 @@ class OneShot(Recipe):
     training: TrainConfig
     random: int = 4
     seconds: float = 0.6
+    longer: int = 0
 
     def phases(self) -> Sequence[Phase]:
-        return (self.find, self.judge, self.conclude)
+        return (self.find, self.judge, self.finals, self.conclude)
 
     @abstractmethod
     def find(self, session: Session) -> None:
@@ -55,9 +64,32 @@ class OneShot(Recipe):
 
     def judge(self, session: Session) -> None:
         """Train and measure the baseline, the candidates and random members."""
+        if session.has(_FINALS):
+            return
         estimator = self.estimator(session.folder)
         session.evaluate_baseline(estimator)
         session.run(estimator, options={"candidates": self.candidates(session)})
+
+    def finals(self, session: Session) -> None:
+        """Train what was found, the best of the others and the baseline alike, to the end."""
+        if not self.longer:
+            return
+        chosen = session.kept(_FINALS, lambda: self._entrants(session))
+        steps = self.longer * (self.training.steps or 1)
+        rival = rival_proposal(Rival(*self.make_baseline()), FINAL_RUNG, steps)
+        members = [entered(session.study.trials[number], steps, 0) for number in chosen]
+        session.say(f"finals: {len(members) + 1} models, {steps:,} steps each")
+        session.run(self.final_estimator(), trials=0, first=[*members, rival])
+
+    def _entrants(self, session: Session) -> list[int]:
+        """All that was found, and the best of what was drawn at random or made by hand."""
+        quality, known = session.study.objectives[0], session.measured_baseline.arch
+        done = [trial for trial in session.study.trials if trial.done and trial.arch != known]
+        found = [trial for trial in done if trial.origin == FOUND]
+        taken = {trial.arch for trial in found}
+        others = [trial for trial in done if trial.arch not in taken]
+        others.sort(key=lambda trial: quality.sign * trial.values[quality.name])
+        return [trial.number for trial in (*found, *others[:1])]
 
     def conclude(self, session: Session) -> None:
         """Say who won."""
@@ -80,11 +112,19 @@ class OneShot(Recipe):
 
     def estimator(self, folder: Path) -> Estimator:
         """Counts, measurement on the calibrated target, training."""
+        return Together(*self._costs(self.seconds), self.trained(folder))
+
+    def final_estimator(self) -> Estimator:
+        """The same for the finals, measured longer, with the rate that members are judged by."""
+        final = Final(self.task, self.training, fair=False)
+        return Together(*self._costs(3 * self.seconds), final)
+
+    def _costs(self, seconds: float) -> list[Estimator]:
         target = self.target
         parts: list[Estimator] = [Counted(target.new_tokens if target is not None else None)]
         if target is not None:
-            parts.append(Measured(target, seconds=self.seconds, precision=0.03))
-        return Together(*parts, self.trained(folder))
+            parts.append(Measured(target, seconds=seconds, precision=0.03))
+        return parts
 
     def trained(self, folder: Path) -> Estimator:
         """How good a member is, for the study in a folder."""
@@ -101,6 +141,33 @@ class OneShot(Recipe):
         )
 
     def compared(self, session: Session) -> Outcome:
+        """What was found against the baseline and random members: by finals where there are any."""
+        if not self.longer:
+            return self._judged(session)
+        judged, outcome = session.measured_baseline, verdict(session, FINAL_RUNG)
+        known = outcome.baseline
+        if known is not None:
+            known = replace(known, rungs={**judged.rungs, **known.rungs})
+        notes = (*self._ranked(session), *outcome.notes)
+        return replace(outcome, baseline=known, notes=notes)
+
+    def _ranked(self, session: Session) -> list[str]:
+        """Where what was found came among all that was judged."""
+        quality = session.study.objectives[0]
+        judged = [trial for trial in session.study.trials if trial.done and not trial.final]
+        judged.sort(key=lambda trial: quality.sign * trial.values[quality.name])
+        places = [i for i, trial in enumerate(judged, 1) if trial.origin == FOUND]
+        if not places:
+            return []
+        drawn = [trial for trial in judged if trial.control]
+        better = sum(_ahead(trial, judged[places[0] - 1], quality) for trial in drawn)
+        return [
+            f"What the supernet found came {places[0]} of {len(judged)} in {quality.name} when all "
+            f"were trained for {self.training.steps:,} steps; {better} of {len(drawn)} random "
+            "members were better."
+        ]
+
+    def _judged(self, session: Session) -> Outcome:
         """What the supernet found, the first trial, against the baseline and random members."""
         study, baseline = session.study, session.measured_baseline
         found, (quality, cost) = study.trials[0], study.objectives
@@ -121,3 +188,7 @@ class OneShot(Recipe):
             best = min(drawn, key=lambda value: quality.sign * value)
             headline += f" The best of {len(drawn)} random members has {best:.4g}."
         return replace(Outcome(baseline), headline=headline, chosen=found.number, facts=facts)
+
+
+def _ahead(ours: Trial, theirs: Trial, quality: Objective) -> bool:
+    return quality.sign * (ours.values[quality.name] - theirs.values[quality.name]) < 0

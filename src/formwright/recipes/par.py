@@ -11,7 +11,7 @@ for the architecture; an end when the
 order no longer changes
 the rule read off the probabilities          par_order() below; drawn by report.sections.shares
 (sf)xN, sandwich and the rule's order        recipes.oneshot: each trained from new weights and
-trained alike, their latency                 measured, with random orders beside them
+trained alike, their latency                 measured, with random orders beside them, then finals
 
 Differs from the paper: random orders are trained at equal cost. An option may have a price, so that
 a slow one must be worth it (``par-fast``; the paper's loss has no such term). The paper leaves out
@@ -227,6 +227,7 @@ def small(variant: str = "xl") -> Par:
         # a thirtieth of the updates: at the published rate they would leave all undecided
         choices=replace(whole.choices, warmup=300, lr=3e-2, stable=135),
         training=weights.replace(steps=800, score_batches=64),
+        longer=3,
         target=Target(length=16, past=256) if reads else Target(length=32),
         workers=2,
     )
