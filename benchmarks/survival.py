@@ -126,7 +126,8 @@ def row(task: str, minutes: int, workers: int, seed: int, out: Path) -> dict[str
 def said(outcome: dict[str, Any]) -> str:
     """What a headline claims, in a word."""
     words = (
-        ("times faster", "faster"), ("is better than", "better"), ("is level with", "level"),
+        ("and level with it", "as good"), ("times faster", "faster"),
+        ("is better than", "better"), ("is level with", "level"),
         ("may turn that round", "doubt"), ("Nothing was as good", "rival"),
     )  # fmt: skip
     return next((name for part, name in words if part in outcome["headline"]), "nothing")
@@ -136,6 +137,8 @@ def survives(claim: str, lead: float, level: float) -> bool:
     """Whether what was said is still so after a longer training, from the lead then."""
     if claim == "level":
         return abs(lead) <= 2 * level
+    if claim == "as good":  # and faster
+        return lead >= -2 * level
     return lead <= level if claim == "rival" else lead >= -level
 
 

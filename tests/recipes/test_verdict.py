@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from formwright.recipes.verdict import Duel, chosen_duel
+import pytest
+
+from formwright.recipes.verdict import Duel, chosen_duel, instead
 from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Trial
 
 BITS, LATENCY = Objective("bits"), Objective("latency")
@@ -44,6 +46,15 @@ def test_the_cheapest_that_holds_is_announced_and_the_best_under_a_limit() -> No
     assert chosen_duel(duels, limited=True).ours.number == 1
 
 
+def test_one_that_is_level_and_faster_is_announced_where_none_is_better_and_faster() -> None:
+    level, better = final(1, 2.001, 4.0, 0.2), final(2, 1.9, 20.0, 0.2)
+    behind, late = final(3, 2.02, 1.0, 0.2), final(4, 2.0, 1.0, 0.1)  # who learns more slowly
+    duels = [duel(trial, RIVAL_) for trial in (level, better, behind, late)]
+    assert [each.keeps_up for each in duels] == [True, True, False, False]
+    assert chosen_duel(duels, limited=False).ours is level
+    assert chosen_duel(duels, limited=True).ours is better
+
+
 def test_where_nothing_holds_the_best_is_taken() -> None:
     duels = [duel(final(1, 2.4, 4.0), RIVAL_), duel(final(2, 2.1, 8.0), RIVAL_)]
     assert chosen_duel(duels, limited=False).ours.number == 2
@@ -59,6 +70,17 @@ def test_what_costs_as_much_within_the_interval_is_not_called_cheaper() -> None:
     level = final(1, 1.5, 9.99, 0.2, latency_low=9.8, latency_high=10.2)
     assert not duel(level, RIVAL_).cheaper
     assert duel(final(1, 1.5, 9.0, 0.2), RIVAL_).cheaper
+
+
+def test_what_a_rival_would_come_to_alone_follows_its_pace() -> None:
+    """Twice the steps bring 0.7 of what the last doubling did, four times 0.49 of it more."""
+    rival = final(0, 2.0, 10.0, slope=0.1, steps=100.0, step_seconds=0.5)
+    assert instead(rival, BITS, 50.0) is None
+    assert instead(rival, BITS, 100.0) == pytest.approx(2.0 - 0.07)
+    assert instead(rival, BITS, 200.0) == pytest.approx(2.0 - 0.07 - 0.049)
+    assert instead(final(0, 2.0, 10.0), BITS, 200.0) is None
+    share = Objective("bits", "max")
+    assert instead(rival, share, 100.0) == pytest.approx(2.0 + 0.07)
 
 
 def test_a_rival_is_named_by_its_note() -> None:

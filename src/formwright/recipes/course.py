@@ -20,11 +20,12 @@ from formwright.recipes.finals import (
     prospects,
     rival_proposal,
 )
+from formwright.recipes.headline import is_cost
 from formwright.recipes.life import BEST, Session
 from formwright.recipes.plan import COOLED, PILOT, Plan, counted, longest, planned, reserve
 from formwright.recipes.rivals import Rival, rivals_for
 from formwright.recipes.samples import samples
-from formwright.recipes.verdict import verdict
+from formwright.recipes.verdict import instead, verdict
 from formwright.strategy.belief import belief
 from formwright.study.outcome import Outcome
 from formwright.train.pace import step_seconds
@@ -200,7 +201,8 @@ class Course:
         if session.concluded:
             return
         outcome = verdict(session, FINAL_RUNG + _round(session))
-        notes = [*outcome.notes, *self._plain(session, outcome), *_believed(session)]
+        notes = [*outcome.notes, *_without(session, outcome)]
+        notes += [*self._plain(session, outcome), *_believed(session)]
         outcome = replace(outcome, notes=(*notes, *_share(session)))
         session.conclude(outcome)
         best = session.folder / BEST
@@ -248,6 +250,27 @@ def _step(trial: Trial, plan: Plan) -> float:
 def _plain_data(task: Any) -> dict[str, Any]:
     found = plain_rival(task)
     return {} if found is None else {"name": found.name, "values": dict(found.values)}
+
+
+def _without(session: Session, outcome: Outcome) -> list[str]:
+    """What the best rival would come to without a search, all the time for its training."""
+    seconds, quality = current_plan(session).seconds, session.study.objectives[0]
+    rung = FINAL_RUNG + _round(session)
+    finals = [trial for trial in session.study.trials if trial.rung == rung and trial.done]
+    rivals = [trial for trial in finals if trial.rival]
+    if seconds is None or outcome.chosen is None or not rivals or is_cost(quality):
+        return []
+    best = min(rivals, key=lambda trial: quality.sign * trial.values[quality.name])
+    reached = instead(best, quality, seconds)
+    if reached is None:
+        return []
+    taken = session.study.trials[outcome.chosen].values[quality.name]
+    better = quality.sign * reached < quality.sign * taken
+    return [
+        f"Without a search, {best.note} trained for all of the budget by one process would come to "
+        f"{quality.name} of about {reached:.4g} by its pace: {'better' if better else 'no better'} "
+        "than the model to take."
+    ]
 
 
 def _believed(session: Session) -> list[str]:

@@ -2,13 +2,14 @@
 
 A claim must survive the training that its user will do. So a finalist is announced as the faster
 one only if it is at least as good as the best rival now, and would still be after four times as
-many steps if both went on learning at their pace (halving ground with every doubling). Where none
-is, the best is recommended, were it the rival itself, and nothing is claimed beyond what was
-measured.
+many steps if both went on learning at their pace (halving ground with every doubling). One that
+is level with the rival now and then, and faster, is announced as that. Where there is none, the
+best is recommended, were it the rival itself, and nothing is claimed beyond what was measured.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log2
 from typing import Any
 
 from formwright.arch import parse
@@ -18,7 +19,8 @@ from formwright.study.front import eligible
 from formwright.study.outcome import Outcome
 from formwright.trial import Objective, Trial
 
-_SLOWER = (0.7, 0.49)  # what each of two further doublings brings, of what the last one did
+_SLOWER = 0.7  # what a doubling of the steps brings, of what the one before did
+_AGAIN = 2.0  # doublings after which a claim must still hold: four times as many steps
 _LEVEL = 0.005  # a difference in quality that other seeds may take back, as a share of it
 _FAST = 0.02  # a gain with the last doubling of steps, as a share: still learning
 
@@ -47,7 +49,7 @@ class Duel:
     @property
     def later(self) -> float:
         """The same after four times as many steps, as their pace has it."""
-        return self.lead + sum(_SLOWER) * (_pace(self.ours) - _pace(self.theirs))
+        return self.lead + gain(self.ours, _AGAIN) - gain(self.theirs, _AGAIN)
 
     @property
     def level(self) -> float:
@@ -76,8 +78,13 @@ class Duel:
 
     @property
     def holds(self) -> bool:
-        """Whether ours is as good now and will be: the claim."""
+        """Whether ours is better now and will be: the claim."""
         return self.lead >= self.level and self.later >= self.level
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether ours is no worse now, and will not be, by more than seeds may change."""
+        return self.lead >= -self.level and self.later >= -self.level
 
 
 def verdict(session: Session, round_: int) -> Outcome:
@@ -114,11 +121,12 @@ def verdict(session: Session, round_: int) -> Outcome:
 
 
 def chosen_duel(duels: Sequence[Duel], *, limited: bool) -> Duel:
-    """The one to announce: the cheapest that keeps up, or the best where a limit is set."""
-    holding = [duel for duel in duels if duel.holds and duel.cheaper]
-    cost = duels[0].cost
-    if holding and cost is not None and not limited:
-        return min(holding, key=lambda duel: _cost(duel.ours, cost))
+    """The one to announce: the cheapest that is better, or level; the best where a limit is set."""
+    cheaper = [duel for duel in duels if duel.cheaper]
+    holding = [duel for duel in cheaper if duel.holds]
+    good, cost = holding or [duel for duel in cheaper if duel.keeps_up], duels[0].cost
+    if good and cost is not None and not limited:
+        return min(good, key=lambda duel: _cost(duel.ours, cost))
     return max(holding or duels, key=lambda duel: duel.lead)
 
 
@@ -150,6 +158,10 @@ def _against(session: Session, duel: Duel) -> tuple[dict[str, float], str]:
         return facts, (
             f"Trial {ours.number} is better than {theirs.note}, at {1 / times:.2f} times its "
             f"{cost.name}: {values}{after}. Nothing was as good and cheaper."
+        )
+    if duel.keeps_up and duel.cheaper and times > 1:
+        return facts, (
+            f"Trial {ours.number} is {words} {theirs.note} and level with it: {values}{after}."
         )
     return facts, _not_held(duel, times, values, after)
 
@@ -224,6 +236,32 @@ def _cost(trial: Trial, objective: Objective) -> float:
 
 def _value(trial: Trial, objective: Objective) -> str:
     return f"{trial.values[objective.name]:.4g}"
+
+
+def gain(trial: Trial, doublings: float) -> float:
+    """What further doublings of its steps are expected to bring a model, as its pace has it."""
+    return _pace(trial) * _SLOWER * (1 - _SLOWER**doublings) / (1 - _SLOWER)
+
+
+def instead(trial: Trial, quality: Objective, seconds: float) -> float | None:
+    """The quality that a model is expected to reach if one process trains it for a time.
+
+    Args:
+        trial: Of finals.
+        quality: What is asked for.
+        seconds: All of a budget, say.
+
+    Returns:
+        None where the time is no longer than the finals were, or the pace was not measured.
+    """
+    values = trial.values
+    if not {"steps", "step_seconds", "slope"} <= set(values):
+        return None
+    steps = seconds * min(1.0, values.get("processor_share", 1.0)) / values["step_seconds"]
+    doublings = log2(max(1.0, steps / max(1.0, values["steps"])))
+    if not doublings:
+        return None
+    return values[quality.name] - quality.sign * gain(trial, doublings)
 
 
 def _pace(trial: Trial) -> float:
