@@ -11,10 +11,11 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from formwright.arch import Decoder, from_json, to_json
+from formwright.arch import Architecture, Decoder, Seq2Seq, from_json, to_json
 from formwright.arch.frame import (
     Classify,
     Head,
@@ -74,6 +75,7 @@ class FormwrightConfig(transformers.PretrainedConfig):
             self.vocab_size, self.max_position_embeddings = arch.frame.vocab, arch.frame.length
             self.hidden_size, self.num_hidden_layers = arch.backbone.width, len(arch.layers.layers)
             self.is_decoder = isinstance(arch.backbone, Decoder)
+            others["is_encoder_decoder"] = isinstance(arch.backbone, Seq2Seq)
         others.setdefault("use_cache", False)
         super().__init__(**others)
 
@@ -85,7 +87,7 @@ class FormwrightConfig(transformers.PretrainedConfig):
             names["num_labels"] = model.frame.head.classes
         architecture = json.loads(to_json(model.arch))
         made = cls(architecture=architecture, **names, **others)
-        made.architectures = [class_of(model.frame.head).__name__]
+        made.architectures = [class_of(model.arch).__name__]
         return made
 
 
@@ -116,10 +118,10 @@ class FormwrightPreTrainedModel(transformers.PreTrainedModel):
             raise InputError("A FormwrightConfig needs architecture=..., as its JSON.")
         arch = from_json(json.dumps(config.architecture))
         assert arch.frame is not None
-        if not isinstance(arch.frame.head, self.heads):
+        if not self.fits(arch):
             raise InputError(
                 f"{type(self).__name__} cannot be made of a model with the head "
-                f"{arch.frame.head.NAME}; use {class_of(arch.frame.head).__name__}."
+                f"{arch.frame.head.NAME}; use {class_of(arch).__name__}."
             )
         builder = Builder(dropout=config.dropout, attention_dropout=config.attention_dropout)
         self.model = Model(arch, builder)
@@ -128,6 +130,13 @@ class FormwrightPreTrainedModel(transformers.PreTrainedModel):
             for weight in (*self.model.parameters(), *self.model.buffers()):
                 weight._is_hf_initialized = True  # type: ignore[attr-defined]
         self.post_init()
+
+    @classmethod
+    def fits(cls, arch: Architecture) -> bool:
+        """Whether models of that architecture are of this class."""
+        assert arch.frame is not None
+        two = issubclass(cls, FormwrightForSeq2SeqLM)
+        return isinstance(arch.frame.head, cls.heads) and isinstance(arch.backbone, Seq2Seq) == two
 
     def _init_weights(self, module: nn.Module) -> None:
         """Called for what a folder lacks: a model of ours is whole or no model."""
@@ -324,6 +333,88 @@ class FormwrightForCausalLM(FormwrightPreTrainedModel, GenerationMixin):
         return {"input_ids": input_ids, "attention_mask": attention_mask}
 
 
+class FormwrightForSeq2SeqLM(FormwrightPreTrainedModel, GenerationMixin):
+    """A text for a text: translation. The source is read once, what is written anew each time."""
+
+    heads = (LanguageModel,)
+    main_input_name = "input_ids"
+
+    def __init__(self, config: FormwrightConfig) -> None:
+        super().__init__(config)
+        self._encoder = (_Encoder(self.model),)  # no part: its weights are the model's
+
+    def get_encoder(self, *_: Any, **__: Any) -> nn.Module:
+        """What reads the source."""
+        return self._encoder[0]
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+    ) -> Any:
+        """Scores (b, n, v) of each next symbol, and the loss where labels are given."""
+        if decoder_input_ids is None and labels is not None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        if decoder_input_ids is None:
+            raise InputError("An encoder-decoder needs decoder_input_ids, or labels.")
+        if encoder_outputs is None:
+            encoder_outputs = self._encoder[0](input_ids, attention_mask)
+        mask, source_mask = (
+            None if given is None else given.bool()
+            for given in (decoder_attention_mask, attention_mask)
+        )
+        x, mask = self.model.features(
+            decoder_input_ids, mask, source_mask=source_mask, encoded=encoder_outputs[0]
+        )
+        logits = self.model.head(x, mask, self.model.embedding)
+        loss = _token_loss(logits, labels)
+        encoded = encoder_outputs[0]
+        made = outputs.Seq2SeqLMOutput(loss=loss, logits=logits, encoder_last_hidden_state=encoded)
+        return _given(made, return_dict)
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """What is read while labels are guessed: the same, one place later."""
+        begun = labels.new_full((labels.shape[0], 1), self.config.decoder_start_token_id)
+        fill = self.config.pad_token_id or 0
+        return torch.cat((begun, labels[:, :-1].masked_fill(labels[:, :-1] < 0, fill)), dim=1)
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        **others: Any,
+    ) -> dict[str, Any]:
+        """What one step of ``generate`` reads: everything so far, beside what the source gave."""
+        return {
+            "decoder_input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "encoder_outputs": encoder_outputs,
+        }
+
+
+class _Encoder(nn.Module):
+    """The encoder of a model, for ``generate``; it has no weights of its own."""
+
+    main_input_name = "input_ids"
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._whole = (model,)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any
+    ) -> outputs.BaseModelOutput:
+        """Vectors of the source (b, m, width)."""
+        mask = None if attention_mask is None else attention_mask.bool()
+        return outputs.BaseModelOutput(last_hidden_state=self._whole[0].encode(input_ids, mask))
+
+
 def _given(made: Any, return_dict: bool | None) -> Any:
     return made.to_tuple() if return_dict is False else made
 
@@ -341,13 +432,14 @@ _CLASSES: tuple[tuple[type[FormwrightPreTrainedModel], Any], ...] = (
     (FormwrightForMaskedLM, transformers.AutoModelForMaskedLM),
     (FormwrightForQuestionAnswering, transformers.AutoModelForQuestionAnswering),
     (FormwrightForCausalLM, transformers.AutoModelForCausalLM),
+    (FormwrightForSeq2SeqLM, transformers.AutoModelForSeq2SeqLM),
     (FormwrightModel, transformers.AutoModel),
 )
 
 
-def class_of(head: Head) -> type[FormwrightPreTrainedModel]:
-    """The class for models with that head."""
-    return next(kind for kind, _ in _CLASSES if isinstance(head, kind.heads))
+def class_of(arch: Architecture) -> type[FormwrightPreTrainedModel]:
+    """The class for models of that architecture."""
+    return next(kind for kind, _ in _CLASSES if kind.fits(arch))
 
 
 # --- texts --------------------------------------------------------------------------------------

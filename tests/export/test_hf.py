@@ -12,6 +12,7 @@ from formwright.errors import InputError
 from formwright.export import export_model
 from formwright.model import Model, build, generate, load_model, save_model
 from formwright.tasks.text import make_tokenizer
+from formwright.tasks.translate import greedy, until
 from formwright.use import load
 
 transformers = pytest.importorskip("transformers")
@@ -143,7 +144,7 @@ LOSSES: dict[str, Callable[[torch.Tensor], dict[str, torch.Tensor]]] = {
 def test_every_class_has_a_loss_that_falls(head: str) -> None:
     family = "gpt2" if head == "lm" else "bert"
     arch = parse(f"sf in {family}(16) for frame(30, 12, {head})")
-    kind = hf.class_of(arch.frame.head)  # type: ignore[union-attr]
+    kind = hf.class_of(arch)
     model = kind(hf.FormwrightConfig.of(build(arch), []))
     tokens = torch.randint(30, (2, 6))
     mask = torch.ones_like(tokens)
@@ -158,6 +159,53 @@ def test_every_class_has_a_loss_that_falls(head: str) -> None:
     assert losses[-1] < 0.7 * losses[0]
     plain = model(input_ids=tokens, return_dict=False, **LOSSES[head](tokens))
     assert isinstance(plain, tuple)
+
+
+TRANSLATOR = "sc | (smf)x1 in translator(16) for frame(VOCAB, 12, lm)"
+
+
+def test_an_encoder_decoder_translates_as_ours_does(tmp_path: Path) -> None:
+    tokenizer = make_tokenizer("words", folders.TEXTS, ("pad", "begin", "end"))
+    task = {"kind": "translate", "metric": "bleu"}
+    ours = folders.saved(tmp_path / "model", TRANSLATOR, tokenizer, task)
+    out = exported(tmp_path)
+    assert same(ours, load_model(out))
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(out)
+    assert type(model) is hf.FormwrightForSeq2SeqLM
+    texts = transformers.AutoTokenizer.from_pretrained(out)
+    read = texts(["a good old film", "one bad"], padding=True, return_tensors="pt")
+    found = model.generate(**read, max_new_tokens=6, do_sample=False, num_beams=1)
+    begin, end = (tokenizer.specials[name] for name in ("begin", "end"))
+    mask = read["attention_mask"].bool()
+    with torch.no_grad():
+        wanted = greedy(ours, read["input_ids"], mask, (begin, end), 6)
+    assert found.shape[1] > 1
+    for row, (theirs, mine) in enumerate(zip(found[:, 1:].tolist(), wanted.tolist(), strict=True)):
+        assert until(theirs, end) == until(mine, end), row
+    beams = model.generate(**read, max_new_tokens=6, num_beams=3)
+    assert beams.shape[0] == 2
+
+
+def test_an_encoder_decoder_learns_from_labels() -> None:
+    model = hf.FormwrightForSeq2SeqLM(
+        hf.FormwrightConfig.of(
+            build(parse(TRANSLATOR.replace("VOCAB", "30"))), [], decoder_start_token_id=1,
+            pad_token_id=0,
+        )
+    )  # fmt: skip
+    tokens = torch.randint(3, 30, (2, 6))
+    labels = torch.cat((tokens[:, :4].flip(1), torch.full((2, 1), -100)), dim=1)
+    optimiser = torch.optim.Adam(model.parameters(), 1e-2)
+    losses = []
+    for _ in range(30):
+        found = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), labels=labels)
+        optimiser.zero_grad()
+        found.loss.backward()
+        optimiser.step()
+        losses.append(found.loss.item())
+    assert losses[-1] < 0.7 * losses[0]
+    with pytest.raises(InputError, match="needs decoder_input_ids"):
+        model(input_ids=tokens)
 
 
 def test_vectors_go_out_too(tmp_path: Path) -> None:
@@ -232,10 +280,7 @@ def test_the_card_says_what_is_known(tmp_path: Path) -> None:
 def test_what_cannot_go_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from formwright.export import huggingface
 
-    layers = "sf | smf in translator(16) for frame(VOCAB, 12, lm)"
-    folders.saved(tmp_path / "model", layers, None, {"kind": "translate"})
-    with pytest.raises(InputError, match="use --to onnx or --to torch"):
-        exported(tmp_path)
+    folders.saved(tmp_path / "model", TRANSLATOR, None, {"kind": "translate"})
     monkeypatch.setattr(huggingface, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'formwright\[hf\]'"):
         exported(tmp_path)
@@ -243,6 +288,9 @@ def test_what_cannot_go_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     config = hf.FormwrightConfig.of(build(parse("sf in bert(16) for frame(9, 9, tag(2))")), [])
     with pytest.raises(InputError, match="use FormwrightForTokenClassification"):
         hf.FormwrightForMaskedLM(config)
+    two = hf.FormwrightConfig.of(build(parse(TRANSLATOR.replace("VOCAB", "9"))), [])
+    with pytest.raises(InputError, match="use FormwrightForSeq2SeqLM"):
+        hf.FormwrightForCausalLM(two)
 
 
 def test_a_stock_model_loads_with_the_library_alone(tmp_path: Path) -> None:

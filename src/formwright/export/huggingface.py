@@ -98,19 +98,17 @@ def _special_numbers(source: Source) -> dict[str, int]:
 def _write_ours(source: Source, folder: Path) -> str:
     import transformers  # noqa: PLC0415  # large
 
-    from formwright.hf import FormwrightConfig, FormwrightForCausalLM  # noqa: PLC0415  # large
+    from formwright.hf import FormwrightConfig, class_of  # noqa: PLC0415  # large
 
     model = source.model
-    if isinstance(model.arch.backbone, Seq2Seq):
-        raise InputError(
-            "--to hf has no class for this encoder-decoder; use --to onnx or --to torch."
-        )
     numbers = _special_numbers(source)
+    if isinstance(model.arch.backbone, Seq2Seq):
+        numbers["decoder_start_token_id"] = numbers.get("bos_token_id", 0)
     kind = source.kind if source.task is not None else None
     config = FormwrightConfig.of(model, source.labels, task=kind, **numbers)
     config.save_pretrained(folder)
     name = str(config.architectures[0])
-    if name == FormwrightForCausalLM.__name__:
+    if class_of(model.arch).can_generate():
         transformers.GenerationConfig(use_cache=False, **numbers).save_pretrained(folder)
     save_model(model, folder)
     return name
