@@ -256,3 +256,16 @@ def test_an_estimator_of_another_kind_is_no_proxy(monkeypatch: pytest.MonkeyPatc
 )
 def test_decoder_parameters_are_the_worked_integer(text: str, expected: int) -> None:
     assert Proxies(("decoder_params",)).scores(parse(text)) == {"decoder_params": expected}
+
+
+def test_flops_on_a_target_count_what_is_remembered(tmp_path: Path) -> None:
+    """Attention reads all that is remembered, and feed-forward only what is new."""
+
+    def flops(layers: str, counted: Counted) -> float:
+        arch = parse(f"{layers} in gpt2(16) for frame(9, 16, lm)").check()
+        return counted(Job(arch, tmp_path))["flops"]
+
+    remembering, alone = Counted.on(Target(length=4, past=12)), Counted(4)
+    assert flops("s", remembering) > flops("s", alone)
+    assert flops("f", remembering) == flops("f", alone)
+    assert Counted.on(None) == Counted()

@@ -394,3 +394,10 @@ def test_unknown_variants_and_senseless_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="accept="):
         replace(fft.small("bert"), accept=-1.0)
     assert Kept((1,), 8, 8, (1,)).means == (1.0, 1.0)
+
+
+def test_what_may_be_lost_is_said_in_the_terms_of_the_task() -> None:
+    """Points of an accuracy; a share of a loss, which may be of any size."""
+    made = replace(fft.small("bert"), accept=0.01)
+    assert made.allowed(Objective("accuracy", "max"), 0.9) == 0.01
+    assert made.allowed(Objective("perplexity"), 20.0) == pytest.approx(0.2)

@@ -24,12 +24,19 @@ class Counted(Estimator):
 
     Args:
         length: Tokens of the text that FLOPs are counted for; the longest when not given.
+        past: Tokens remembered from before.
     """
 
     length: int | None = None
+    past: int = 0
+
+    @classmethod
+    def on(cls, target: Target | None) -> "Counted":
+        """For a call on a target; for the longest text where there is none."""
+        return cls() if target is None else cls(target.new_tokens, target.past)
 
     def __call__(self, work: Work) -> Mapping[str, float]:
-        counts = count(work.arch, length=self.length)
+        counts = count(work.arch, length=self.length, past=self.past)
         return {
             "params": float(counts.params),
             "decoder_params": float(counts.non_embedding),

@@ -53,7 +53,8 @@ def keeps(limits: Mapping[str, float], target: Target | None) -> Callable[[Archi
     """Whether an architecture keeps limits: counted where that is enough, else measured."""
 
     def fits(arch: Architecture) -> bool:
-        counts = count(arch, length=None if target is None else target.new_tokens)
+        load = {} if target is None else {"length": target.new_tokens, "past": target.past}
+        counts = count(arch, **load)
         known = {"params": float(counts.params), "flops": float(counts.flops)}
         if any(known[name] > most for name, most in limits.items() if name in known):
             return False

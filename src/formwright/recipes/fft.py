@@ -210,7 +210,7 @@ def paper(variant: str = "bert") -> Fft:
     if variant.startswith("mini"):
         adam = TrainConfig(
             steps=2_000_000, lr=5e-4, warmup=10_000, schedule="linear", weight_decay=0.0,
-            batch_tokens=768 * 128,
+            batch_tokens=768 * 128, betas=(0.9, 0.999),
         )  # fmt: skip
         return Fft(
             name=f"{NAMES[variant]}-paper",
@@ -219,7 +219,7 @@ def paper(variant: str = "bert") -> Fft:
             methods=published,
             training=adam,
             search=adam,
-            settling=adam.replace(steps=20_000, lr=5e-5),
+            settling=adam.replace(steps=20_000, lr=5e-5, warmup=500),
             init="new",
             target=Target(batch=16, length=128),
             lengths=(32, 128, 512),
@@ -227,6 +227,7 @@ def paper(variant: str = "bert") -> Fft:
     lamb = TrainConfig(
         steps=250_000, optimiser="lamb", lr=1.8e-3, warmup=2500, schedule="linear",
         batch_tokens=64 * 128, accumulate=64, dropout=0.1, attention_dropout=0.1,
+        betas=(0.9, 0.999),
     )  # fmt: skip
     return Fft(
         name=f"{NAMES[variant]}-paper",
@@ -235,7 +236,7 @@ def paper(variant: str = "bert") -> Fft:
         methods=published,
         training=lamb,
         search=lamb.replace(steps=125_000),
-        settling=lamb.replace(steps=2500, lr=1e-4),
+        settling=lamb.replace(steps=2500, lr=1e-4, warmup=100),
         accept=0.01,
         init="new",
         target=Target(batch=16, length=128),

@@ -185,6 +185,7 @@ def paper(backbone: str = "gpt2") -> Lts:
     lamb = TrainConfig(
         steps=40_000, optimiser="lamb", lr=0.01, lr_end=0.001, warmup=1000, clip=0.25,
         batch_tokens=256 * 192, dropout=0.1, memory=192 if backbone == "xl" else 0,
+        betas=(0.9, 0.999), weight_decay=0.0,
     )  # fmt: skip
     return Lts(
         name=f"lts-{backbone}-paper",

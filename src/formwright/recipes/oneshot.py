@@ -121,7 +121,7 @@ class OneShot(Recipe):
 
     def _costs(self, seconds: float) -> list[Estimator]:
         target = self.target
-        parts: list[Estimator] = [Counted(target.new_tokens if target is not None else None)]
+        parts: list[Estimator] = [Counted.on(target)]
         if target is not None:
             parts.append(Measured(target, seconds=seconds, precision=0.03))
         return parts

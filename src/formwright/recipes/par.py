@@ -178,7 +178,7 @@ def paper(variant: str = "xl") -> Par:
     choices = SearchConfig(warmup=10_000, every=5, lr=1e-2, weight_decay=5e-4, stable=4500)
     lamb = TrainConfig(
         steps=40_000, optimiser="lamb", lr=1e-2, warmup=1000, weight_decay=1e-4, clip=0.25,
-        batch_tokens=128 * 192, dropout=0.1, memory=192,
+        batch_tokens=128 * 192, dropout=0.1, memory=192, betas=(0.9, 0.999),
     )  # fmt: skip
     xl = Par(
         name=f"par-{variant}-paper",
@@ -197,6 +197,7 @@ def paper(variant: str = "xl") -> Par:
     training = TrainConfig(
         steps=7038, optimiser="lamb", lr=6e-3, schedule="linear", warmup=2001, clip=1.0,
         batch_tokens=64 * 128, accumulate=1024, dropout=0.1, attention_dropout=0.1,
+        betas=(0.9, 0.999),
     )  # fmt: skip
     return replace(
         xl,

@@ -38,7 +38,7 @@ from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig, train
-from formwright.trial import CONTROL, FOUND, Proposal, Trial
+from formwright.trial import CONTROL, FOUND, Objective, Proposal, Trial
 
 _DRAWS = 400  # random members among which those of equal cost are picked
 _FOUND = "found.json"
@@ -149,7 +149,8 @@ class Priced(OneShot):
         methods: Searches, each with its prices.
         search: Of the weights while the gates learn.
         settling: Of what was found, with the weights it inherits.
-        accept: How much of the metric may be lost on the validation split.
+        accept: How much of the quality may be lost on the validation split: points of a share that
+            is to be large (0.01 is from 0.93 to 0.92), a share of a loss that is to be small.
         random: Random members of equal predicted cost for each search.
     """
 
@@ -215,10 +216,15 @@ class Priced(OneShot):
                 f"(lr={self.search.lr:g}) or of what follows it (lr={self.settling.lr:g})."
             )
 
+    def allowed(self, metric: Objective, known: float) -> float:
+        """By how much a metric may be worse than what the baseline has, in its own unit."""
+        return self.accept * (abs(known) if metric.direction == "min" else 1.0)
+
     def dearest(self, session: Session, method: Method) -> Finding:
         """What one method found at the highest price that is accepted."""
         metric = session.study.objectives[0]
-        bar = metric.sign * session.measured_baseline.values[metric.name] + self.accept
+        known = session.measured_baseline.values[metric.name]
+        bar = metric.sign * known + self.allowed(metric, known)
         tried: dict[float, Finding] = {}
 
         def accepted(price: float) -> bool:
@@ -320,7 +326,8 @@ class Priced(OneShot):
         """Say which of what was found is fastest without losing more than is accepted."""
         quality, cost = session.study.objectives
         base = session.measured_baseline
-        bar = base.values[quality.name] + quality.sign * self.accept
+        allowed = self.allowed(quality, base.values[quality.name])
+        bar = base.values[quality.name] + quality.sign * allowed
         lowered = replace(base, values={**base.values, quality.name: bar})
         pairs = [
             (trial, finding)
@@ -336,7 +343,7 @@ class Priced(OneShot):
             anew = "" if self.continued else ", trained anew,"
             headline = (
                 f"Nothing that was found is cheaper than the {base.name} and{anew} within "
-                f"{self.accept:g} of its {quality.name} ({base.values[quality.name]:.4g})."
+                f"{allowed:.3g} of its {quality.name} ({base.values[quality.name]:.4g})."
             )
             return Outcome(base, headline, None, facts)
         share = chosen.values[cost.name] / base.values[cost.name]

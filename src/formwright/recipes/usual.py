@@ -291,9 +291,7 @@ class UsualSearch(Recipe):
 
     def _costs(self, *, seconds: float, precision: float) -> list[Estimator | Check]:
         target = self.target
-        parts: list[Estimator | Check] = [
-            Counted(target.new_tokens if target is not None else None)
-        ]
+        parts: list[Estimator | Check] = [Counted.on(target)]
         if target is not None:
             memory = "memory" in self.wanted
             parts.append(Measured(target, seconds=seconds, precision=precision, memory=memory))
@@ -313,7 +311,8 @@ class UsualSearch(Recipe):
         if most is None or target is None:
             return
         space, rng = self.make_space(), Random(self.seed)
-        arch = smallest(space, rng, lambda arch: count(arch, length=target.new_tokens).flops)
+        load = {"length": target.new_tokens, "past": target.past}
+        arch = smallest(space, rng, lambda arch: count(arch, **load).flops)
         found = Meter(target).measure(arch, seconds=1.0, precision=0.05)
         if found.ms * found.low / found.ratio > most:
             raise InputError(
