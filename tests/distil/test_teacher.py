@@ -22,6 +22,7 @@ from tests.use.test_loaded import (
 from formwright.distil.teacher import Teacher, answer_loss, counted_answers, task_loss
 from formwright.errors import InputError
 from formwright.model import load_model
+from formwright.ops.base import Context
 
 KINDS: dict[str, Callable[[Path], str]] = {
     "classify": classify_file,
@@ -74,7 +75,7 @@ def test_queries_keys_and_values_are_those_of_the_layer(tmp_path: Path) -> None:
     found = teacher.attended(batch, [2])
     (before,), _ = teacher.hidden(batch, [2])
     attention, layer = teacher.attention(2), _layer(teacher, 2)
-    seen = layer.norm(before, None) if layer.place == "pre" else before
+    seen = layer.norm(before, Context()) if layer.place == "pre" else before
     for part in ("query", "key", "value"):
         torch.testing.assert_close(found[2][part], getattr(attention, part)(seen))
     with pytest.raises(InputError, match=r"Layer 1 of .* has no attention"):
