@@ -11,12 +11,14 @@ out evenly, with every layer equally narrow, and combinations at random.
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import torch
 
 from formwright.arch import Architecture
 from formwright.cost import Target
@@ -28,9 +30,12 @@ from formwright.distil.programme import Choices, best_choice, require_choice
 from formwright.distil.scores import Judge
 from formwright.distil.teacher import Teacher
 from formwright.model import Model
+from formwright.tasks.base import IGNORED, Batch
 
 Choice = tuple[int, ...]
 Kept = Callable[[str, Callable[[], Any]], Any]
+_FEWEST = 4  # batches that blocks learn from
+_ROWS = 256  # scored symbols of a batch that replacements are judged on
 _DRAWS = 400  # random combinations, of which the one nearest to the limit is taken
 
 
@@ -52,9 +57,9 @@ class BlocksConfig:
     offer: Offer = field(default_factory=Offer)
     training: BlockTraining = field(default_factory=BlockTraining)
     batches: int = 32
-    held: int = 24
+    held: int = 8
     batch_tokens: int = 768
-    rounds: int = 3
+    rounds: int = 2
     changes: int = 4
     most_bytes: int = MOST_BYTES
 
@@ -133,7 +138,7 @@ class Blocks:
         if not all(library.has(place) for place in self.offered):
             config = self.config
             found = self.teacher.calibration(
-                config.batches, batch_tokens=config.batch_tokens, seed=config.training.seed
+                self._affordable(), batch_tokens=config.batch_tokens, seed=config.training.seed
             )
             states = States(
                 self.teacher, list(found), self.folder / "states" / "train", config.most_bytes
@@ -147,13 +152,19 @@ class Blocks:
             )
         return library
 
+    def _affordable(self) -> int:
+        """Batches whose states fit into the space that they may take, but at least a few."""
+        width, config = self.teacher.model.arch.backbone.width, self.config
+        each = 4 * config.batch_tokens * width * (self.teacher.depth + 1)
+        return min(config.batches, max(_FEWEST, config.most_bytes // each))
+
     @cached_property
     def judge(self) -> Judge:
         """Compares with the teacher, on texts that no block was trained on."""
         split = self.teacher.task.batches("valid", batch_tokens=self.config.batch_tokens)
         held = States(
             self.teacher,
-            list(islice(split, self.config.held)),
+            [thinned(batch) for batch in islice(split, self.config.held)],
             self.folder / "states" / "valid",
             self.config.most_bytes,
         )
@@ -304,6 +315,18 @@ class Blocks:
             found = [place.index(taken[place.kind]) for place in self.offered]
             if None not in found:
                 yield tuple(int(i or 0) for i in found)
+
+
+def thinned(batch: Batch, most: int = _ROWS) -> Batch:
+    """The same texts with fewer of their symbols scored, evenly, where there are many."""
+    targets = batch.targets.flatten()
+    scored = (targets != IGNORED).nonzero().squeeze(-1)
+    if batch.targets.ndim != 2 or len(scored) <= most:
+        return batch
+    kept = scored[torch.linspace(0, len(scored) - 1, most).long()]
+    fewer = torch.full_like(targets, IGNORED)
+    fewer[kept] = targets[kept]
+    return replace(batch, targets=fewer.view_as(batch.targets), count=most)
 
 
 def spreads(total: int, count: int) -> list[tuple[int, ...]]:

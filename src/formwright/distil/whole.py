@@ -24,7 +24,6 @@ from formwright.train import Result, TrainConfig, train
 from formwright.train.engine import Loss
 
 _MOST_ROWS = 200_000  # examples whose answers of the teacher are remembered
-_MOST_BYTES = 256_000_000
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ repaired before they are trained, scores are taken again around what was found.
 """
 
 import copy
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ from formwright.recipes.students import Learnt, known_tuning, narrower, own_teac
 from formwright.recipes.summary import concluded
 from formwright.space import TreeSpace
 from formwright.study import Study
+from formwright.study.outcome import Outcome, write_outcome
 from formwright.train import TrainConfig, train
 from formwright.trial import CONTROL, FOUND, RIVAL, SEED, Objective, Proposal
 from formwright.use.tuning import USUAL, Tuning
@@ -149,7 +151,22 @@ class Compress(Recipe):
                 require_choice(choices, most)
 
     def phases(self) -> Sequence[Phase]:
-        return (self.prepare, self.plan, self.find, self.learn, self.conclude)
+        work = (self.prepare, self.plan, self.find, self.learn, self.conclude)
+        return tuple(partial(self._unless_over, phase) for phase in work)
+
+    def _unless_over(self, phase: Phase, session: Session) -> None:
+        """Nothing is left to do where all limits that were ever asked were concluded."""
+        known = session.recall("limits") if session.has("limits") else []
+        if new := [text for text in self.limits if text not in known]:
+            session.keep("limits", [*known, *new])
+            if session.concluded:  # of what was asked before
+                write_outcome(session.folder, Outcome(session.outcome.baseline))
+        if not session.concluded:
+            phase(session)
+
+    def asked(self, session: Session) -> tuple[str, ...]:
+        """Every limit that was ever asked of this folder, in order."""
+        return tuple(session.recall("limits"))
 
     # --- the teacher --------------------------------------------------------------------
 
@@ -231,18 +248,12 @@ class Compress(Recipe):
         asked = {kind for text in self.asked(session) for kind, _ in Limit.read(text).asked}
         return (LATENCY, *(name for name in ("params", "flops") if name in asked))
 
-    def asked(self, session: Session) -> tuple[str, ...]:
-        """Every limit that was ever asked of this folder, in order."""
-        known = session.recall("limits") if session.has("limits") else []
-        found = list(dict.fromkeys([*known, *self.limits]))
-        if found != known:
-            session.keep("limits", found)
-        return tuple(found)
-
     # --- the plan -----------------------------------------------------------------------
 
     def plan(self, session: Session) -> None:
         """Say what will be done, and for how many steps students learn."""
+        if session.has("plan"):
+            return
         plan = session.kept("plan", partial(self._planned, session))
         count, each = plan["students"] * len(self.asked(session)), plan["step_seconds"]
         minutes = count * plan["steps"] * each / 60
@@ -405,6 +416,7 @@ class Compress(Recipe):
     def conclude(self, session: Session) -> None:
         """Say what was found for every limit."""
         session.conclude(concluded(session, self, self.at_work(session)))
+        shutil.rmtree(session.folder / "states", ignore_errors=True)  # made again where needed
 
 
 def _step_seconds(model: Any, task: Any, config: TrainConfig, loss: Any, steps: int = 2) -> float:
