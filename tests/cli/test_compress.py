@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.cli_helpers import InProcess
 from tests.distil.conftest import ENCODER, taught
-from tests.use.test_loaded import classify_file, tag_file
+from tests.use.test_loaded import classify_file, span_file
 
 from formwright.distil.limits import Limit, family
 from formwright.errors import InputError
@@ -71,9 +71,9 @@ def test_a_folder_without_a_model_and_a_task_that_does_not_fit(
     done = in_process("compress", "nothing", "--speedup", "2", folder=tmp_path)
     assert done.returncode == 2
     assert "There is no folder nothing" in done.stderr
-    longer = tag_file(tmp_path)
-    done = in_process("compress", str(model), "--task", f"{longer}?length=4000", folder=tmp_path)
+    done = in_process("compress", str(model), "--task", span_file(tmp_path), folder=tmp_path)
     assert done.returncode == 2
+    assert "special symbol" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

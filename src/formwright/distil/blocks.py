@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from formwright.arch import Architecture
+from formwright.arch.frame import LanguageModel, MaskedLM, Tag
 from formwright.cost import Target
 from formwright.distil.blockwise import BlockTraining, Library, assembled, train_library
 from formwright.distil.cache import MOST_BYTES, States
@@ -162,9 +163,12 @@ class Blocks:
     def judge(self) -> Judge:
         """Compares with the teacher, on texts that no block was trained on."""
         split = self.teacher.task.batches("valid", batch_tokens=self.config.batch_tokens)
+        batches = list(islice(split, self.config.held))
+        if isinstance(self.teacher.model.frame.head, LanguageModel | MaskedLM | Tag):
+            batches = [thinned(batch) for batch in batches]
         held = States(
             self.teacher,
-            [thinned(batch) for batch in islice(split, self.config.held)],
+            batches,
             self.folder / "states" / "valid",
             self.config.most_bytes,
         )
@@ -321,7 +325,7 @@ def thinned(batch: Batch, most: int = _ROWS) -> Batch:
     """The same texts with fewer of their symbols scored, evenly, where there are many."""
     targets = batch.targets.flatten()
     scored = (targets != IGNORED).nonzero().squeeze(-1)
-    if batch.targets.ndim != 2 or len(scored) <= most:
+    if len(scored) <= most:
         return batch
     kept = scored[torch.linspace(0, len(scored) - 1, most).long()]
     fewer = torch.full_like(targets, IGNORED)

@@ -37,9 +37,9 @@ class Offer:
         linear: Whether attention of linear cost is offered.
     """
 
-    heads: tuple[float, ...] = (0.75, 0.5, 0.25)
+    heads: tuple[float, ...] = (0.75, 0.5, 0.25, 0.1)
     kv_heads: tuple[float, ...] = (0.5,)
-    inner: tuple[float, ...] = (0.75, 0.5, 0.25, 0.125)
+    inner: tuple[float, ...] = (0.75, 0.5, 0.25, 0.125, 0.0625)
     kernel: int = 5
     block: int = 32
     linear: bool = True
