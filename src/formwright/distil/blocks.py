@@ -12,7 +12,7 @@ out evenly, with every layer equally narrow, and combinations at random.
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -180,7 +180,7 @@ class Blocks:
         prices = self.all_prices.kept(self._worth)
         scores = []
         for place in self.offered:
-            scores.append(self.kept(f"scores-{place.number:02}", lambda p=place: self._scores(p)))
+            scores.append(self.kept(f"scores-{place.number:02}", partial(self._scores, place)))
         return Choices(
             tuple(tuple(row) for row in scores),
             {name: tuple(tuple(row) for row in rows) for name, rows in prices.each.items()},

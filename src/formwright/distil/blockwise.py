@@ -17,7 +17,6 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from formwright.arch import Features, Stack
-from formwright.arch.layer import Residual
 from formwright.distil.cache import States
 from formwright.distil.library import NORM, NOTHING, Alternative, Place
 from formwright.distil.slices import (
@@ -291,7 +290,8 @@ class _Training:
         place = last_map(own_layer(self.teacher, self.place.number))
         assert place is not None
         kept = kept_inputs(self.place.alternatives[0].layer, self.place.site, picks)
-        bias = None if place.bias is None else place.bias.detach().cpu()
+        own: Any = place.bias  # None where the map adds nothing
+        bias = None if own is None else own.detach().cpu()
         weight, shifted = refitted(place.weight.detach().cpu(), bias, moments, kept)
         name = "inner.down" if "inner" in picks else "inner.out"
         found = {f"{name}.weight": weight}
@@ -306,7 +306,7 @@ class _Training:
         made: Any = build(arch.replace(layers=Stack((alternative.layer,)), frame=frame), seed=seed)
         state = dict(made.stacks["layers"].layers[0].state_dict())
         kept = {name: own[name] for name in state if name.startswith("norm.")}
-        return {**state, **kept} if isinstance(alternative.layer, Residual) else state
+        return {**state, **kept}
 
 
 def _squares(x: Tensor, mask: Tensor | None) -> Tensor:

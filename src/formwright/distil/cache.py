@@ -59,9 +59,7 @@ class States:
         if not self.stored:
             (before, after), mask = self.teacher.hidden(self.batches[number], [layer, layer + 1])
             return before, after, mask
-        before, after, mask = self._read(number, layer, layer + 1)
-        assert before is not None
-        assert after is not None
+        (before, after), mask = self._read(number, layer, layer + 1)
         return before, after, mask
 
     # --- on disk ------------------------------------------------------------------------
@@ -131,14 +129,14 @@ class States:
         write_atomically(self._file(number), data)
         return hashlib.sha256(data).hexdigest()
 
-    def _read(self, number: int, *layers: int) -> list[Tensor | None]:
-        """States, then the mask."""
+    def _read(self, number: int, *layers: int) -> tuple[list[Tensor], Tensor | None]:
+        """States, and the mask."""
         device = str(self.teacher.device)
         try:
             with safe_open(self._file(number), framework="pt", device=device) as file:
                 names = set(file.keys())
                 found = [file.get_tensor(str(layer)) for layer in layers]
-                return [*found, file.get_tensor("mask") if "mask" in names else None]
+                return found, file.get_tensor("mask") if "mask" in names else None
         except (OSError, SafetensorError) as error:
             raise StorageError(f"{self._file(number)} cannot be read: {error}.") from None
 

@@ -8,7 +8,7 @@ heads or inner channels), the same maps under a cheaper mechanism, a convolution
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from formwright.arch import Architecture, Identity, Seq2Seq, Site, Stack
 from formwright.arch.attention import Attention
@@ -110,7 +110,7 @@ def places_of(arch: Architecture, offer: Offer | None = None) -> tuple[Place, ..
 
 def space_of(arch: Architecture, places: Sequence[Place]) -> TreeSpace:
     """All students that a library can make, each place one decision."""
-    layers = tuple(
+    layers: Any = tuple(
         place.alternatives[0].layer
         if len(place.alternatives) == 1
         else OneOf(place.name, tuple(a.layer for a in place.alternatives))
@@ -133,7 +133,7 @@ def decisions_of(places: Sequence[Place], choice: Sequence[int]) -> Decisions:
 
 def choice_of(places: Sequence[Place], decisions: Decisions) -> tuple[int, ...]:
     """The inverse of ``decisions_of``."""
-    return tuple(int(decisions.get(place.name, 0)) for place in places)  # type: ignore[arg-type]
+    return tuple(int(decisions.get(place.name, 0)) for place in places)
 
 
 # --- what is offered ----------------------------------------------------------------------

@@ -106,7 +106,7 @@ class Teacher:
     def logits(self, batch: Batch) -> Tensor:
         """Scores (rows, classes), one row for each answer that the task counts."""
         batch = batch.to(self.device)
-        x, ctx = self.model.enter(**batch.inputs)
+        x, ctx = entered(self.model, batch)
         return counted_answers(self.model, self.model.run(x, ctx), ctx, batch)
 
     @torch.no_grad()
@@ -117,13 +117,13 @@ class Teacher:
 
         By default before all of them, and after the last.
         """
-        x, ctx = self.model.enter(**batch.to(self.device).inputs)
+        x, ctx = entered(self.model, batch.to(self.device))
         return self.model.hidden(x, ctx, layers), ctx.mask
 
     @torch.no_grad()
     def attended(self, batch: Batch, layers: Iterable[int]) -> dict[int, dict[str, Tensor]]:
         """Queries, keys and values (b, n, w) of some layers; runs no further than the last."""
-        x, ctx = self.model.enter(**batch.to(self.device).inputs)
+        x, ctx = entered(self.model, batch.to(self.device))
         wanted = sorted(set(layers))
         with ExitStack() as listening:
             found = {n: listening.enter_context(captured(self.attention(n))) for n in wanted}
@@ -163,7 +163,7 @@ class Teacher:
         """
 
         def both(model: Model, batch: Batch, past: Any) -> Tensor:
-            x, ctx = model.enter(**batch.inputs)
+            x, ctx = entered(model, batch)
             ours = counted_answers(model, model.run(x, ctx), ctx, batch)
             taught = answer_loss(ours, self.logits(batch), temperature=temperature) * answers
             if not task:
@@ -171,6 +171,12 @@ class Teacher:
             return taught + task * task_loss(self.task, model, ours, batch)
 
         return both
+
+
+def entered(model: Model, batch: Batch) -> tuple[Tensor, Context]:
+    """The stream of a batch before the first layer, and what layers see besides it."""
+    inputs: dict[str, Any] = dict(batch.inputs)
+    return model.enter(**inputs)
 
 
 # --- answers ------------------------------------------------------------------------------

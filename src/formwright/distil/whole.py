@@ -16,7 +16,13 @@ import torch
 from torch import Tensor
 
 from formwright.arch import Architecture, Identity
-from formwright.distil.teacher import Teacher, answer_loss, counted_answers, task_loss
+from formwright.distil.teacher import (
+    Teacher,
+    answer_loss,
+    counted_answers,
+    entered,
+    task_loss,
+)
 from formwright.errors import InputError
 from formwright.model import Model
 from formwright.tasks.base import Batch
@@ -76,7 +82,7 @@ def teaching_loss(teacher: Teacher, teaching: Teaching, arch: Architecture) -> L
     remembered = _Remembered(teacher)
 
     def loss(model: Model, batch: Batch, past: Any) -> Tensor:
-        x, ctx = model.enter(**batch.inputs)
+        x, ctx = entered(model, batch)
         if compared:
             states = model.hidden(x, ctx, [*compared, model.depth(ctx)])
             ours = counted_answers(model, states.pop(), ctx, batch)
@@ -114,7 +120,7 @@ def _states_and_answers(
 ) -> tuple[Tensor, list[Tensor]]:
     """The teacher's answers and its states, from one pass."""
     model = teacher.model
-    x, ctx = model.enter(**batch.inputs)
+    x, ctx = entered(model, batch)
     states = model.hidden(x, ctx, layers)
     return counted_answers(model, states[-1], ctx, batch), states
 
@@ -151,7 +157,7 @@ def agreement(student: Model, teacher: Teacher, batches: Sequence[Batch]) -> flo
     ours, theirs = [], []
     for batch in batches:
         batch = batch.to(teacher.device)  # noqa: PLW2901
-        x, ctx = student.enter(**batch.inputs)
+        x, ctx = entered(student, batch)
         said = counted_answers(student, student.run(x, ctx), ctx, batch)
         taught = teacher.logits(batch)
         single = taught.shape[-1] == 1

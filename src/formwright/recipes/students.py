@@ -55,8 +55,9 @@ class Learnt(Estimator):
 
     def __call__(self, work: Work) -> Mapping[str, float]:
         teacher, task = self.blocks.teacher, self.blocks.teacher.task
+        more: dict[str, float] = {}
         if work.trial.number == BASELINE:
-            model, more = teacher.model, {}
+            model = teacher.model
             scores = task.score(
                 model,
                 "valid",
