@@ -106,7 +106,10 @@ def one(case: Case, seed: int, asked: argparse.Namespace) -> None:
     """All students of one teacher and seed."""
     place = asked.work / f"{case.name}-{seed}"
     teacher = taught(case, seed, asked)
-    target = Target(length=teacher.task.frame.length, reference=notation(teacher.model.arch))
+    phase: Any = "pass" if case.tuned else "prefill"
+    target = Target(
+        length=teacher.task.frame.length, phase=phase, reference=notation(teacher.model.arch)
+    )
     target = kept(place, "target", lambda: vars(calibrate(target)))
     meter = Meter(Target(**target))
     config = BlocksConfig(training=BlockTraining(steps=asked.block_steps, seed=seed))
@@ -158,7 +161,7 @@ def ways(
 
     def by_hand(**dropout: float) -> Any:
         arch = blocks.teacher.model.arch
-        made = narrower(arch, most[LATENCY] / blocks.all_prices.whole(LATENCY))
+        made = narrower(arch, blocks.all_prices.share(most))
         assert made is not None
         return sliced(made, **dropout)
 

@@ -84,3 +84,9 @@ def test_limits_of_one_kind_make_a_family() -> None:
     assert Limit.read("latency=5").words == "at most 5 ms"
     with pytest.raises(InputError, match="is no limit of a student"):
         Limit.read("size=3")
+
+
+def test_search_says_that_compress_is_a_verb(in_process: InProcess, tmp_path: Path) -> None:
+    done = in_process("search", "compress", folder=tmp_path)
+    assert done.returncode == 2
+    assert "formwright compress MODEL" in done.stderr

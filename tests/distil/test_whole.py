@@ -8,11 +8,11 @@ import torch
 
 from formwright.arch import Identity, Stack
 from formwright.arch.counting import count
-from formwright.distil.blocks import Blocks, BlocksConfig, spreads, thinned
+from formwright.distil.blocks import Blocks, BlocksConfig, spreads
 from formwright.distil.blockwise import BlockTraining
 from formwright.distil.library import NOTHING, places_of, student
 from formwright.distil.prices import counted, timed, together, worthwhile
-from formwright.distil.teacher import Teacher
+from formwright.distil.teacher import Teacher, thinned
 from formwright.distil.whole import Teaching, agreement, compared_states, distilled, teaching_loss
 from formwright.errors import InputError
 from formwright.model import build

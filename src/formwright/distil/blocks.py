@@ -10,15 +10,14 @@ out evenly, with every layer equally narrow, and combinations at random.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
-
-import torch
 
 from formwright.arch import Architecture
 from formwright.arch.frame import LanguageModel, MaskedLM, Tag
@@ -29,14 +28,12 @@ from formwright.distil.library import NOTHING, Offer, Place, places_of, student
 from formwright.distil.prices import LATENCY, Prices, counted, timed, together, worthwhile
 from formwright.distil.programme import Choices, best_choice, require_choice
 from formwright.distil.scores import Judge
-from formwright.distil.teacher import Teacher
+from formwright.distil.teacher import Teacher, thinned
 from formwright.model import Model
-from formwright.tasks.base import IGNORED, Batch
 
 Choice = tuple[int, ...]
 Kept = Callable[[str, Callable[[], Any]], Any]
 _FEWEST = 4  # batches that blocks learn from
-_ROWS = 256  # scored symbols of a batch that replacements are judged on
 _DRAWS = 400  # random combinations, of which the one nearest to the limit is taken
 
 
@@ -213,13 +210,28 @@ class Blocks:
         return best, rounds
 
     def _near(self, choice: Choice, apart: float, limits: Mapping[str, float]) -> Choice | None:
-        """The best choice with few changes, by what each change alone does to this one."""
+        """The best choice with few changes, by what each change alone does to this one.
+
+        At each place only the next cheaper and the next dearer alternative are looked at.
+        """
         scores = []
-        for place in self.offered:
-            found = self.judge.scores(place.number, around=choice, check=self.check)
-            scores.append([value - apart for value in found])
+        for number, taken in enumerate(choice):
+            row = [math.nan] * len(self.offered[number].alternatives)  # not to be taken
+            row[taken] = 0.0
+            for other in self._beside(number, taken, next(iter(limits))):
+                self.check()
+                tried = (*choice[:number], other, *choice[number + 1 :])
+                row[other] = self.judge.divergence(tried) - apart
+            scores.append(row)
         changes = self.config.changes
         return best_choice(self.choices.rescored(scores), limits, near=choice, changes=changes)
+
+    def _beside(self, place: int, taken: int, name: str) -> list[int]:
+        """The alternatives of a place that cost a little less and a little more."""
+        prices = self.choices.prices[name][place]
+        order = sorted(range(len(prices)), key=lambda i: prices[i])
+        at = order.index(taken)
+        return [order[i] for i in (at - 1, at + 1) if 0 <= i < len(order)]
 
     def _told(self, choice: Choice, apart: float) -> dict[str, Any]:
         return {"choice": list(choice), "expected": self.choices.score(choice), "found": apart}
@@ -319,18 +331,6 @@ class Blocks:
             found = [place.index(taken[place.kind]) for place in self.offered]
             if None not in found:
                 yield tuple(int(i or 0) for i in found)
-
-
-def thinned(batch: Batch, most: int = _ROWS) -> Batch:
-    """The same texts with fewer of their symbols scored, evenly, where there are many."""
-    targets = batch.targets.flatten()
-    scored = (targets != IGNORED).nonzero().squeeze(-1)
-    if len(scored) <= most:
-        return batch
-    kept = scored[torch.linspace(0, len(scored) - 1, most).long()]
-    fewer = torch.full_like(targets, IGNORED)
-    fewer[kept] = targets[kept]
-    return replace(batch, targets=fewer.view_as(batch.targets), count=most)
 
 
 def spreads(total: int, count: int) -> list[tuple[int, ...]]:

@@ -6,7 +6,7 @@ up to the teacher's own time by construction. A table of layers measured alone (
 would have them in cache, where a whole model's weights are not.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from formwright.arch import Architecture, Identity, Stack
 from formwright.arch.counting import count
 from formwright.cost import Target
 from formwright.distil.library import Place
+from formwright.distil.programme import Choices, require_choice
 
 COUNTED = ("params", "flops")
 LATENCY = "latency"
@@ -39,6 +40,20 @@ class Prices:
     def whole(self, name: str) -> float:
         """What the teacher costs."""
         return self.base[name] + sum(row[0] for row in self.each[name])
+
+    def share(self, most: Mapping[str, float]) -> float:
+        """What limits leave of the layers, as a share of the teacher's."""
+        return min(
+            (value - self.base[name]) / max(self.whole(name) - self.base[name], 1e-12)
+            for name, value in most.items()
+        )
+
+    def check(self, most: Mapping[str, float]) -> None:
+        """Refuse limits that no student keeps, whatever its quality."""
+        (any_price, *_) = self.each.values()
+        free = tuple((0.0,) * len(row) for row in any_price)
+        rows = {name: tuple(tuple(row) for row in each) for name, each in self.each.items()}
+        require_choice(Choices(free, rows, self.base), most)
 
     def kept(self, kept: Sequence[Sequence[int]]) -> "Prices":
         """Of some alternatives of each place only."""

@@ -42,11 +42,9 @@ class Judge:
             count += len(theirs)
         return max(0.0, total / max(1.0, count))
 
-    def scores(
-        self, place: int, *, around: Sequence[int] | None = None, check: Callable[[], None]
-    ) -> list[float]:
-        """The divergence with each alternative of a place, the others as in ``around``."""
-        choice, found = list(around or [0] * len(self.library.places)), []
+    def scores(self, place: int, *, check: Callable[[], None]) -> list[float]:
+        """The divergence with each alternative of a place, all others being the teacher's own."""
+        choice, found = [0] * len(self.library.places), []
         for taken in range(len(self.library.places[place].alternatives)):
             check()
             choice[place] = taken

@@ -33,6 +33,7 @@ from formwright.train.distill import captured, logit_loss
 from formwright.use.tuning import Tuning, task_of
 
 _LARGEST = 1_000_000_000  # bytes of a file of JSON
+_ROWS = 256  # scored symbols of a batch that models are compared on
 _NEVER = -1e4  # the score of what cannot be the answer: far below all others, and a number
 
 
@@ -197,6 +198,18 @@ def counted_answers(model: Model, x: Tensor, ctx: Context, batch: Batch) -> Tens
     if isinstance(head, Span):
         return found.transpose(1, 2).flatten(0, 1).clamp(min=_NEVER)
     return found
+
+
+def thinned(batch: Batch, most: int = _ROWS) -> Batch:
+    """The same texts with fewer of their symbols scored, evenly, where there are many."""
+    targets = batch.targets.flatten()
+    scored = (targets != IGNORED).nonzero().squeeze(-1)
+    if len(scored) <= most:
+        return batch
+    kept = scored[torch.linspace(0, len(scored) - 1, most).long()]
+    fewer = torch.full_like(targets, IGNORED)
+    fewer[kept] = targets[kept]
+    return replace(batch, targets=fewer.view_as(batch.targets), count=most)
 
 
 def answer_loss(ours: Tensor, theirs: Tensor, *, temperature: float = 1.0) -> Tensor:

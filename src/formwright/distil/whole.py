@@ -8,6 +8,7 @@ b batch, n token, w width
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ import torch
 from torch import Tensor
 
 from formwright.arch import Architecture, Identity
+from formwright.arch.frame import LanguageModel, MaskedLM
 from formwright.distil.teacher import (
     Teacher,
     answer_loss,
     counted_answers,
     entered,
     task_loss,
+    thinned,
 )
 from formwright.errors import InputError
 from formwright.model import Model
@@ -29,6 +32,8 @@ from formwright.tasks.base import Batch
 from formwright.train import Result, TrainConfig, train
 from formwright.train.engine import Loss
 
+_COMPARED = 64  # batches of the validation set, where they are short
+_FEWER = 8  # the same of language models, whose every symbol is an answer
 _MOST_ROWS = 200_000  # examples whose answers of the teacher are remembered
 
 
@@ -148,6 +153,14 @@ def _distance(ours: Tensor, theirs: Tensor, mask: Tensor | None) -> Tensor:
         weight = mask.to(apart.dtype)
         apart, size = apart * weight, size * weight
     return apart.sum() / size.sum().clamp(min=1e-12)
+
+
+def same_answers(student: Model, teacher: Teacher, *, batch_tokens: int) -> float:
+    """Agreement on some of the validation texts; of language models on symbols evenly spread."""
+    words = isinstance(teacher.model.frame.head, LanguageModel | MaskedLM)
+    found = teacher.task.batches("valid", batch_tokens=batch_tokens)
+    batches = list(islice(found, _FEWER if words else _COMPARED))
+    return agreement(student, teacher, [thinned(b) for b in batches] if words else batches)
 
 
 @torch.no_grad()

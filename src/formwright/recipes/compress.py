@@ -18,21 +18,20 @@ repaired before they are trained, scores are taken again around what was found.
 import copy
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
 
-from formwright.arch import Architecture, notation
+from formwright.arch import Architecture, LanguageModel, notation
 from formwright.cost import Target
 from formwright.distil.blocks import Blocks, BlocksConfig
-from formwright.distil.library import decisions_of, places_of, space_of
+from formwright.distil.library import places_of, space_of
 from formwright.distil.limits import LATENCY, Limit
 from formwright.distil.methods import BLOCKS, Asked, known_method
 from formwright.distil.prices import counted
-from formwright.distil.programme import Choices, require_choice
 from formwright.distil.teacher import Teacher, answers_task
 from formwright.distil.whole import Teaching, teaching_loss
 from formwright.errors import InputError, Stopped
@@ -41,13 +40,13 @@ from formwright.estimate.cost import meter_for
 from formwright.model import load_model
 from formwright.recipes.life import Session
 from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
-from formwright.recipes.students import Learnt, known_tuning, narrower, own_teacher
+from formwright.recipes.students import Learnt, known_tuning, own_teacher, proposals
 from formwright.recipes.summary import concluded
 from formwright.space import TreeSpace
 from formwright.study import Study
 from formwright.study.outcome import Outcome, write_outcome
 from formwright.train import TrainConfig, train
-from formwright.trial import CONTROL, FOUND, RIVAL, SEED, Objective, Proposal
+from formwright.trial import RIVAL, Objective, Proposal
 from formwright.use.tuning import USUAL, Tuning
 
 _EPOCHS = 3  # the longest that students learn where the budget allows more
@@ -117,7 +116,10 @@ class Compress(Recipe):
         return self.tuning.task.objective, Objective(LATENCY, "min")
 
     def where(self) -> Target:
-        return self.target or Target(length=self.tuning.task.frame.length)
+        """One pass; of a language model the reading of a prompt, up to the next symbol."""
+        reads = isinstance(self.tuning.frame.head, LanguageModel)
+        phase: Any = "prefill" if reads else "pass"
+        return self.target or Target(length=self.tuning.task.frame.length, phase=phase)
 
     def on_target(self, target: Target | str) -> Self:
         return super().on_target(target) if isinstance(target, Target) else self._read(target)
@@ -142,13 +144,10 @@ class Compress(Recipe):
         known_method(self.method)
         places = places_of(self.arch, self.blocks.offer)
         prices = counted(self.arch, places, self.where())
-        free = tuple((0.0,) * len(place.alternatives) for place in places)
-        rows = {n: tuple(tuple(r) for r in each) for n, each in prices.each.items()}
-        choices = Choices(free, rows, prices.base)
         for limit in map(Limit.read, self.limits):
-            most = {k: v for k, v in dict(limit.asked).items() if k in rows}
+            most = {k: v for k, v in dict(limit.asked).items() if k in prices.base}
             if most:
-                require_choice(choices, most)
+                prices.check(most)
 
     def phases(self) -> Sequence[Phase]:
         work = (self.prepare, self.plan, self.find, self.learn, self.conclude)
@@ -286,12 +285,17 @@ class Compress(Recipe):
     def find(self, session: Session) -> None:
         """Choose for every limit, and make the simple students of the same price."""
         blocks = self.at_work(session)
+        for text in self.asked(session):  # before anything that takes long
+            blocks.all_prices.check(self._most(blocks, Limit.read(text)))
         for text in self.asked(session):
             session.kept(f"found-{text}", partial(self._found, session, blocks, Limit.read(text)))
 
+    def _most(self, blocks: Blocks, limit: Limit) -> dict[str, float]:
+        prices = blocks.all_prices
+        return limit.most({name: prices.whole(name) for name in prices.base})
+
     def _found(self, session: Session, blocks: Blocks, limit: Limit) -> dict[str, Any]:
-        most = limit.most({name: blocks.all_prices.whole(name) for name in blocks.all_prices.base})
-        require_choice(blocks.choices, most)
+        most = self._most(blocks, limit)
         session.say(f"choosing blocks for a student that is {limit.words}")
         inner = dict(most)
         for _ in range(_TIGHTER):
@@ -323,45 +327,6 @@ class Compress(Recipe):
             },
         }
 
-    def candidates(self, session: Session, blocks: Blocks) -> list[Proposal]:
-        """For each limit what was found, then what it is held against."""
-        found = []
-        for text in self.asked(session):
-            known, limit = session.recall(f"found-{text}"), Limit.read(text)
-
-            def of(choice: Sequence[int]) -> Mapping[str, Any]:
-                return decisions_of(blocks.places, choice)
-
-            about = {"limit": text, "role": "found"}
-            found.append(
-                Proposal(
-                    decisions=of(known["choice"]), origin=FOUND, note=f"student, {limit.words}",
-                    details=about,
-                )
-            )  # fmt: skip
-            for name, control in known["controls"].items():
-                drawn = name.startswith("random")
-                found.append(
-                    Proposal(
-                        decisions=of(control["choice"]),
-                        origin=CONTROL if drawn else SEED,
-                        note="" if drawn else f"{name}, {limit.words}",
-                        details={"limit": text, "role": name},
-                    )
-                )
-            found += self._designed(known["limits"], text, blocks)
-        return found
-
-    def _designed(self, most: Mapping[str, float], text: str, blocks: Blocks) -> list[Proposal]:
-        share = min(value / blocks.all_prices.whole(name) for name, value in most.items())
-        arch = narrower(self.arch, share)
-        if arch is None:
-            return []
-        note = f"{len(arch.layers.layers)} sub-layers, {arch.backbone.width} wide"
-        about = {"limit": text, "role": "designed by hand"}
-        rival = {"rival": notation(arch)}
-        return [Proposal(decisions=rival, origin=RIVAL, note=note, details=about)]
-
     def asked_of_method(self, session: Session) -> Asked:
         """What another method than ours is given."""
         assert session.target is not None
@@ -385,7 +350,8 @@ class Compress(Recipe):
         blocks = self.at_work(session)
         estimator = self.estimator(session, blocks)
         session.kept("teacher", lambda: dict(session.evaluate_baseline(estimator).values))
-        candidates = [*self.candidates(session, blocks), *self._of_method(session)]
+        known = {text: session.recall(f"found-{text}") for text in self.asked(session)}
+        candidates = [*proposals(known, blocks), *self._of_method(session)]
         session.run(estimator, options={"candidates": candidates})
 
     def _of_method(self, session: Session) -> list[Proposal]:
@@ -460,4 +426,13 @@ def compression_of(study: Study) -> Compress:
     return replace(made, **plain)
 
 
-RECIPES.add("compress", Named({BLOCKS: Compress}, restore=compression_of))
+class _OwnVerb(Named):
+    """A recipe that is found again by its study, but not begun by ``search``."""
+
+    def make(self, preset: str) -> Recipe:
+        raise InputError(
+            "A compression begins at a trained model: formwright compress MODEL --speedup 2."
+        )
+
+
+RECIPES.add("compress", _OwnVerb({}, restore=compression_of))

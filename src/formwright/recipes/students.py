@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from formwright.arch import Architecture, Stack
+from formwright.arch import Architecture, Stack, notation
 from formwright.arch.attention import Attention
 from formwright.arch.counting import count
 from formwright.arch.layer import FeedForward, Residual
 from formwright.distil.blocks import Blocks
-from formwright.distil.library import choice_of
+from formwright.distil.library import choice_of, decisions_of
+from formwright.distil.limits import Limit
 from formwright.distil.teacher import Teacher
-from formwright.distil.whole import Teaching, agreement, distilled
+from formwright.distil.whole import Teaching, distilled, same_answers
 from formwright.errors import SpecError, Stopped
 from formwright.estimate.base import Diverged, Estimator, Work
 from formwright.estimate.inherited import BASELINE, dropouts
@@ -23,9 +23,8 @@ from formwright.model import Model, build, load_model, with_frame
 from formwright.supernet.transfer import take_over
 from formwright.train import TrainConfig
 from formwright.train.run import tidy
+from formwright.trial import CONTROL, FOUND, RIVAL, SEED, Proposal
 from formwright.use.tuning import Tuning
-
-_COMPARED = 64  # batches of the validation set on which answers are compared with the teacher's
 
 
 @lru_cache(maxsize=2)
@@ -68,8 +67,7 @@ class Learnt(Estimator):
             model, scores, more = self._taught(work)
         error = standard_error(task, model, scores, self.config)
         low, high = interval([scores[task.metric]], [error])
-        batches = task.batches("valid", batch_tokens=self.config.batch_tokens)
-        same = agreement(model, teacher, list(islice(batches, _COMPARED)))
+        same = same_answers(model, teacher, batch_tokens=self.config.batch_tokens)
         return {
             **scores,
             f"{task.metric}_low": low,
@@ -109,22 +107,27 @@ class Learnt(Estimator):
 
 
 def narrower(arch: Architecture, share: float) -> Architecture | None:
-    """The same depth in a narrower stream, about a share of the FLOPs: designed by hand.
+    """The same depth in a narrower stream, at most a share of the layers' FLOPs: designed by hand.
 
     Heads keep their size, all else shrinks with the width. None where layers are of another kind,
     or no width is small enough.
     """
     assert arch.frame is not None
-    whole, width = count(arch).flops, arch.backbone.width
+    whole, width = _layers_flops(arch), arch.backbone.width
     attentions = arch.self_attentions()
     if not attentions:
         return None
     size = attentions[0].key_size(width)
     for heads in range(width // size - 1, 0, -1):
         made = _narrowed(arch, heads * size)
-        if made is not None and count(made).flops <= share * whole:
+        if made is not None and _layers_flops(made) <= share * whole:
             return made
     return None
+
+
+def _layers_flops(arch: Architecture) -> int:
+    """Without entrance and head."""
+    return count(arch).flops - count(arch.replace(layers=Stack())).flops
 
 
 def _narrowed(arch: Architecture, width: int) -> Architecture | None:
@@ -156,3 +159,37 @@ def own_teacher(folder: str, task: str, tuned: Path | None) -> Teacher:
         return Teacher.tuned(known_tuning(folder, task)).check_answers()
     begun = known_tuning(folder, task)
     return Teacher.tuned(Tuning(tuned, load_model(tuned), begun.task))
+
+
+def proposals(found: Mapping[str, Mapping[str, Any]], blocks: Blocks) -> list[Proposal]:
+    """For each limit what was found, then the simple students that it is held against.
+
+    Args:
+        found: Limit, as text, to what was kept of it.
+        blocks: Whose places they are.
+    """
+    made = []
+    for text, known in found.items():
+        words = Limit.read(text).words
+        chosen = decisions_of(blocks.places, known["choice"])
+        about = {"limit": text, "role": "found"}
+        made.append(
+            Proposal(decisions=chosen, origin=FOUND, note=f"student, {words}", details=about)
+        )
+        for name, control in known["controls"].items():
+            drawn = name.startswith("random")
+            made.append(
+                Proposal(
+                    decisions=decisions_of(blocks.places, control["choice"]),
+                    origin=CONTROL if drawn else SEED,
+                    note="" if drawn else f"{name}, {words}",
+                    details={"limit": text, "role": name},
+                )
+            )
+        arch = narrower(blocks.teacher.model.arch, blocks.all_prices.share(known["limits"]))
+        if arch is not None:
+            note = f"{len(arch.layers.layers)} sub-layers, {arch.backbone.width} wide"
+            about = {"limit": text, "role": "designed by hand"}
+            rival = {"rival": notation(arch)}
+            made.append(Proposal(decisions=rival, origin=RIVAL, note=note, details=about))
+    return made

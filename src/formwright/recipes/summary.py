@@ -6,14 +6,13 @@ Kept in ``phases/students.json`` for the command line and the report.
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from formwright.cost.meter import compare, compare_targets
 from formwright.cost.runtime.eager import quantise_model
 from formwright.distil.blocks import Blocks
 from formwright.distil.limits import Limit
-from formwright.distil.whole import agreement
+from formwright.distil.whole import same_answers
 from formwright.errors import InputError, SpecError
 from formwright.estimate.spread import interval, standard_error
 from formwright.model import load_model
@@ -194,12 +193,11 @@ def _int8(
         config = recipe.training
         scores = task.score(model, "valid", batch_tokens=config.batch_tokens)
         low, high = interval([scores[task.metric]], [standard_error(task, model, scores, config)])
-        batches = task.batches("valid", batch_tokens=config.batch_tokens)
         values = {
             **scores,
             f"{quality.name}_low": low,
             f"{quality.name}_high": high,
-            "agreement": agreement(model, teacher, list(islice(batches, 64))),
+            "agreement": same_answers(model, teacher, batch_tokens=config.batch_tokens),
             "params": session.recall("teacher")["params"],
             "latency": whole * times.value,
             "latency_low": whole * times.low,
