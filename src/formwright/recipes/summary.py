@@ -38,7 +38,9 @@ def concluded(session: Session, recipe: "Compress", blocks: Blocks) -> Outcome:
     done = [trial for trial in session.study.trials if trial.done]
     for text in limits:
         mine = [trial for trial in done if trial.details.get("limit") == text]
-        rows += [_row(t.details["role"], text, dict(t.values), quality, t.number) for t in mine]
+        for trial in mine:  # a copy of an earlier one has its files
+            number = trial.number if trial.original is None else trial.original
+            rows.append(_row(trial.details["role"], text, trial.values, quality, number))
     best = {text: _best([r for r in rows if r["limit"] == text], quality) for text in limits}
     taken = _taken(recipe, rows[0], [row for row in best.values() if row is not None], quality)
     session.keep(STUDENTS, {
