@@ -118,7 +118,7 @@ def test_more_limits_use_what_is_there(folders: dict[str, Any], tmp_path: Path) 
         first = run(made(teacher, random=0), tmp_path)
         count = len(first.trials)
         blocks = {p: p.stat().st_mtime_ns for p in (tmp_path / "blocks").iterdir()}
-        both = run(made(teacher, "speedup=1.3", random=0), tmp_path)
+        both = run(made(teacher, "speedup=1.3,params=4000", random=0), tmp_path)
     assert len(both.trials) > count
     assert [t.number for t in both.trials if t.details["limit"] == "speedup=1.5"] == [*range(count)]
     assert blocks == {p: p.stat().st_mtime_ns for p in (tmp_path / "blocks").iterdir()}

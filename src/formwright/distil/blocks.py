@@ -34,6 +34,7 @@ from formwright.model import Model
 Choice = tuple[int, ...]
 Kept = Callable[[str, Callable[[], Any]], Any]
 _FEWEST = 4  # batches that blocks learn from
+_SLACK = 1.1  # times its limit that a student of whole layers may cost
 _DRAWS = 400  # random combinations, of which the one nearest to the limit is taken
 
 
@@ -262,8 +263,12 @@ class Blocks:
     # --- simple students of the same price ----------------------------------------------
 
     def fewer_layers(self, limits: Mapping[str, float]) -> Choice | None:
-        """As many whole layers as the limits allow, left out evenly: the best of three ways."""
+        """As many whole layers as the limits allow, left out evenly: the best of three ways.
+
+        Whole layers seldom fill a limit, so that it may be passed by a tenth.
+        """
         units = self._units()
+        limits = {name: _SLACK * most for name, most in limits.items()}
         for count in range(len(units) - 1, -1, -1):
             kept = [c for c in map(self._keeping, spreads(len(units), count)) if c is not None]
             fitting = [c for c in dict.fromkeys(kept) if self.choices.keeps(c, limits)]

@@ -31,7 +31,7 @@ from formwright.distil.blocks import Blocks, BlocksConfig
 from formwright.distil.library import places_of, space_of
 from formwright.distil.limits import LATENCY, Limit
 from formwright.distil.methods import BLOCKS, Asked, known_method
-from formwright.distil.prices import counted
+from formwright.distil.prices import COUNTED, counted
 from formwright.distil.teacher import Teacher, answers_task
 from formwright.distil.whole import Teaching, teaching_loss
 from formwright.errors import InputError, Stopped
@@ -243,9 +243,16 @@ class Compress(Recipe):
         return float(meter.measure(arch, seconds=self.measuring, precision=0.01).ms)
 
     def _limited(self, session: Session) -> tuple[str, ...]:
-        """Prices that any block worth training saves; latency always counts."""
-        asked = {kind for text in self.asked(session) for kind, _ in Limit.read(text).asked}
-        return (LATENCY, *(name for name in ("params", "flops") if name in asked))
+        """Prices of which a block worth training saves one; latency always counts.
+
+        They follow from the limits that were asked first, so that later ones find the same blocks.
+        """
+
+        def named() -> list[str]:
+            asked = {kind for text in self.asked(session) for kind, _ in Limit.read(text).asked}
+            return [LATENCY, *(name for name in COUNTED if name in asked)]
+
+        return tuple(session.kept("limited", named))
 
     # --- the plan -----------------------------------------------------------------------
 

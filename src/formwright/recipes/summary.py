@@ -41,7 +41,7 @@ def concluded(session: Session, recipe: "Compress", blocks: Blocks) -> Outcome:
         for trial in mine:  # a copy of an earlier one has its files
             number = trial.number if trial.original is None else trial.original
             rows.append(_row(trial.details["role"], text, trial.values, quality, number))
-    best = {text: _best([r for r in rows if r["limit"] == text], quality) for text in limits}
+    best = {text: _best(_within(session, text, rows), quality) for text in limits}
     taken = _taken(recipe, rows[0], [row for row in best.values() if row is not None], quality)
     session.keep(STUDENTS, {
         "quality": asdict(quality),
@@ -89,6 +89,17 @@ def _row(
         "params": values.get("params"),
         "agreement": values.get("agreement"),
     }
+
+
+def _within(session: Session, text: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was found for a limit, and what else keeps it."""
+    most = session.recall(f"found-{text}")["limits"]
+    return [
+        row
+        for row in rows
+        if row["limit"] == text
+        and (row["role"] == "found" or all(row[n] <= 1.02 * v for n, v in most.items() if n in row))
+    ]
 
 
 def _best(rows: Sequence[dict[str, Any]], quality: Objective) -> dict[str, Any] | None:
