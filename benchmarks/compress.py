@@ -123,7 +123,9 @@ def one(case: Case, seed: int, asked: argparse.Namespace) -> None:
     record({"case": case.name, "seed": seed, "way": "spearman"}, lambda: agreeing(blocks, seed))
     for speedup in asked.speedups:
         most = {LATENCY: blocks.all_prices.whole(LATENCY) / speedup}
-        for way, begun in ways(blocks, most, seed).items():
+        name = f"{most[LATENCY]:.4f}"
+        fitted = blocks.kept(f"fit-{name}", partial(fit, blocks, most))
+        for way, begun in ways(blocks, fitted, seed).items():
             if asked.ways and way not in asked.ways:
                 continue
             known = {"case": case.name, "seed": seed, "way": way, "speedup": speedup}
@@ -144,10 +146,17 @@ def taught(case: Case, seed: int, asked: argparse.Namespace) -> Teacher:
     return Teacher.of(out / "model", case.task).check_answers()
 
 
+def fit(blocks: Blocks, most: dict[str, float]) -> dict[str, Any]:
+    """The choice for a limit, and the limit that it was told."""
+    choice, rounds, inner = blocks.fit(most)
+    return {"choice": list(choice), "rounds": rounds, "inner": inner}
+
+
 def ways(
-    blocks: Blocks, most: dict[str, float], seed: int
+    blocks: Blocks, fitted: dict[str, Any], seed: int
 ) -> dict[str, Callable[..., tuple[Model, Choice | None]]]:
     """Every student of one price, as what makes it when its turn comes."""
+    most = fitted["inner"]
     name = f"{most[LATENCY]:.4f}"
 
     def from_blocks(find: Callable[[], Choice | None], way: str, **dropout: float) -> Any:
@@ -170,7 +179,7 @@ def ways(
         return sliced(blocks.architecture(choice), **dropout)
 
     found = {
-        "found": lambda: blocks.find(most)[0],
+        "found": lambda: tuple(fitted["choice"]),
         "layers": lambda: blocks.fewer_layers(most),
         "uniform": lambda: blocks.equally_narrow(most),
         "random": lambda: blocks.at_random(most, Random(seed)),

@@ -32,9 +32,13 @@ from formwright.distil.teacher import Teacher, thinned
 from formwright.model import Model
 
 Choice = tuple[int, ...]
+Limits = dict[str, float]
 Kept = Callable[[str, Callable[[], Any]], Any]
 _FEWEST = 4  # batches that blocks learn from
 _SLACK = 1.1  # times its limit that a student of whole layers may cost
+_FITS = 4  # times that a limit is adjusted to what was measured
+_NEARLY, _OVER = 0.97, 1.01  # times its limit that a measured latency may be
+_WIDER = 1.3  # times that a limit is widened at once
 _DRAWS = 400  # random combinations, of which the one nearest to the limit is taken
 
 
@@ -209,6 +213,29 @@ class Blocks:
             best, apart = again, found
         self.on_stage("choosing", 1.0)
         return best, rounds
+
+    def fit(self, most: Mapping[str, float]) -> tuple[Choice, list[dict[str, Any]], Limits]:
+        """The same, with limits on latency kept and used up as measured, not as prices add up.
+
+        Also gives the limits that the programme was told, at which simple students cost as much.
+        """
+        inner = dict(most)
+        if LATENCY not in most or self.measure is None:
+            return *self.find(inner), inner
+        sound: Choice | None = None  # it keeps the limits as measured
+        for _ in range(_FITS):
+            choice = require_choice(self.choices, inner)
+            took = self.measure(self.architecture(choice))
+            sound = choice if took <= _OVER * most[LATENCY] else sound
+            if _NEARLY * most[LATENCY] <= took <= _OVER * most[LATENCY]:
+                break
+            scaled = inner[LATENCY] * min(_WIDER, most[LATENCY] / took)
+            inner[LATENCY] = max(scaled, self.choices.least(LATENCY))
+        found, rounds = self.find(inner)
+        took = self.measure(self.architecture(found))
+        if took > _OVER * most[LATENCY] and sound is not None:
+            return sound, rounds[:1], inner
+        return found, rounds, inner
 
     def _near(self, choice: Choice, apart: float, limits: Mapping[str, float]) -> Choice | None:
         """The best choice with few changes, by what each change alone does to this one.

@@ -52,8 +52,6 @@ from formwright.use.tuning import USUAL, Tuning
 _EPOCHS = 3  # the longest that students learn where the budget allows more
 _FEWEST = 20  # steps of whole distillation
 _TUNING, _TEACHING = 0.3, 0.75  # shares of the budget: of tuning, then of what is left
-_OVER = 1.01  # times its limit that a measured latency may be
-_TIGHTER = 3  # times that a limit is made tighter where the measured latency breaks it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,22 +302,12 @@ class Compress(Recipe):
     def _found(self, session: Session, blocks: Blocks, limit: Limit) -> dict[str, Any]:
         most = self._most(blocks, limit)
         session.say(f"choosing blocks for a student that is {limit.words}")
-        inner = dict(most)
-        for _ in range(_TIGHTER):
-            choice, rounds = blocks.find(inner)
-            if LATENCY not in most:
-                break
-            took = self._milliseconds(session, blocks.architecture(choice))
-            if took <= _OVER * most[LATENCY]:
-                break
-            inner[LATENCY] *= most[LATENCY] / took
-            if inner[LATENCY] < blocks.choices.least(LATENCY):
-                break
+        choice, rounds, inner = blocks.fit(most)
         rng = Random(f"{self.seed}/{limit.text}")
         others = {
-            "fewer layers": blocks.fewer_layers(most),
-            "equally narrow": blocks.equally_narrow(most),
-            **{f"random {n}": blocks.at_random(most, rng) for n in range(self.random)},
+            "fewer layers": blocks.fewer_layers(inner),
+            "equally narrow": blocks.equally_narrow(inner),
+            **{f"random {n}": blocks.at_random(inner, rng) for n in range(self.random)},
         }
         return {
             "limits": most,
