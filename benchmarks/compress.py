@@ -73,6 +73,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--block-steps", type=int, default=100)
     parser.add_argument("--tuning-steps", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--ways", nargs="*", default=[])
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
@@ -112,7 +113,8 @@ def one(case: Case, seed: int, asked: argparse.Namespace) -> None:
     )
     target = kept(place, "target", lambda: vars(calibrate(target)))
     meter = Meter(Target(**target))
-    config = BlocksConfig(training=BlockTraining(steps=asked.block_steps, seed=seed))
+    training = BlockTraining(steps=asked.block_steps, seed=seed)
+    config = BlocksConfig(training=training, rounds=asked.rounds)
     blocks = Blocks(
         teacher, place, config, target=Target(**target), kept=partial(kept, place),
         measure=lambda arch: float(meter.measure(arch, seconds=1.5, precision=0.01).ms),
@@ -198,7 +200,9 @@ def learnt(
     model, choice = begun(dropout=config.dropout, attention_dropout=config.attention_dropout)
     took = meter.measure(model.arch, seconds=3.0, precision=0.01)
     before = None if choice is None else blocks.judge.divergence(choice)
-    model, _ = distilled(model, teacher, Teaching(), config)
+    model, result = distilled(model, teacher, Teaching(), config)
+    if result.state != "finished":
+        raise KeyboardInterrupt(f"{result.state}: {result.reason}")
     return {
         **scores(teacher, model),
         "ratio": round(took.ratio, 4),
