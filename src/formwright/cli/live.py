@@ -31,6 +31,7 @@ class View:
         self.began = time.monotonic()
         self.finished = study.state.done + study.state.failed
         self.signal = 0
+        self.stages: dict[str, Any] = {}  # what was last said of each
 
     @property
     def exit_code(self) -> int:
@@ -64,6 +65,13 @@ class View:
 
         print(wrapped(text), flush=True)
 
+    def stage(self, name: str, share: float) -> None:
+        """How much of a stage is done, 0 to 1; a line for each quarter."""
+        quarter = int(4 * share)
+        if self.stages.get(name) != quarter:
+            self.stages[name] = quarter
+            self.say(f"{name}: {25 * quarter} %")
+
     def share(self) -> float:
         """How much of the budget is spent, 0 to 1."""
         parts = []
@@ -81,6 +89,9 @@ class Quiet(View):
         pass
 
     def say(self, text: str) -> None:
+        pass
+
+    def stage(self, name: str, share: float) -> None:
         pass
 
 
@@ -109,6 +120,11 @@ class Terminal(View):
 
     def say(self, text: str) -> None:
         self.remark = text
+
+    def stage(self, name: str, share: float) -> None:
+        if name not in self.stages:
+            self.stages[name] = self.progress.add_task(name, total=1.0)
+        self.progress.update(self.stages[name], completed=share)
 
     def _drawn(self) -> "RenderableType":
         from rich.console import Group

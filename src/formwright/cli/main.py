@@ -6,6 +6,7 @@ import sys
 import typer
 
 from formwright.cli import (
+    compress,
     describe,
     diff,
     eval,
@@ -35,7 +36,7 @@ app = typer.Typer(
 for verb in (zoo, describe, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, spaces, train, eval, predict, export, report):
+for verb in (show, spaces, train, eval, predict, compress, export, report):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
 

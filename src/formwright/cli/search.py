@@ -92,9 +92,9 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
         strategy=typed["strategy"] or "",
         minimise=tuple(typed["minimise"] or ()),
         maximise=tuple(typed["maximise"] or ()),
-        max_latency=_milliseconds(typed["max_latency"]),
-        max_params=_count(typed["max_params"]),
-        max_flops=_count(typed["max_flops"]),
+        max_latency=milliseconds(typed["max_latency"]),
+        max_params=amount(typed["max_params"]),
+        max_flops=amount(typed["max_flops"]),
         stages=_stages(typed["steps"], typed["rungs"]),
         seconds=seconds(budget) if budget else (None if typed["trials"] else 300.0),
         workers=typed["workers"] or _usual_workers(),
@@ -163,7 +163,9 @@ def resume(
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
+    from formwright.cli.compress import conduct_compression
     from formwright.cli.train import seconds
+    from formwright.recipes.compress import Compress
     from formwright.recipes.life import recipe_of
     from formwright.study import Study
 
@@ -171,6 +173,9 @@ def resume(
     made = recipe_of(study)
     if budget is not None or trials is not None:
         made = made.within(seconds(budget) if budget else None, trials)
+    if isinstance(made, Compress):
+        conduct_compression(made, study, json)
+        return
     _conduct(replace(made, workers=workers) if workers else made, study, json)
 
 
@@ -296,11 +301,13 @@ def _refuse(recipe: str, options: list[str]) -> None:
         )
 
 
-def _milliseconds(text: str | None) -> float | None:
+def milliseconds(text: str | None) -> float | None:
+    """``5ms`` or ``0.1s`` as milliseconds."""
     return None if text is None else _quantity(text, {"ms": 1.0, "us": 1e-3, "s": 1e3}, "5ms")
 
 
-def _count(text: str | None) -> float | None:
+def amount(text: str | None) -> float | None:
+    """``10M`` or ``2G`` as a number."""
     units = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
     return None if text is None else _quantity(text, units, "10M")
 

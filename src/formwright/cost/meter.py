@@ -17,6 +17,7 @@ import torch
 from formwright.arch import Architecture, from_json, parse
 from formwright.cost.machine import fingerprint
 from formwright.cost.paired import (
+    Ratio,
     Run,
     alternate,
     clock_for,
@@ -149,6 +150,24 @@ def compare(
 ) -> Latency:
     """How long an architecture takes relative to another."""
     return Meter(target, against).measure(arch, seconds=seconds, precision=precision)
+
+
+def compare_targets(
+    arch: Architecture, target: Target, against: Target, *, seconds: float = 3.0
+) -> Ratio:
+    """How long an architecture takes on one target relative to another on this machine."""
+    target.check_here()
+    with using_threads(target.threads), _steady():
+        runs = [prepare(arch, each) for each in (target, against)]
+        rounds = alternate(
+            runs[0],
+            runs[1],
+            seconds=seconds,
+            precision=0.02,
+            seed=0,
+            clock=clock_for(target.threads),
+        )
+    return rounds.ratio()
 
 
 def measure(

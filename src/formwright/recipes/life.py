@@ -36,6 +36,7 @@ from formwright.trial import Proposal, Trial
 Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
+OnStage = Callable[[str, float], None]
 _LARGEST = 10_000_000  # bytes of a card
 _CLOCK = "clock.json"  # seconds of work, in the folder of the study
 BEST = "best"  # folder of the model to take
@@ -63,6 +64,7 @@ class Session:
         stop: Asked several times a second; True ends the work within seconds.
         on_event: Told of every trial.
         say: Told what goes on besides.
+        on_stage: Told how much of a stage is done, 0 to 1, where a recipe has stages.
     """
 
     def __init__(
@@ -73,11 +75,13 @@ class Session:
         stop: Stop | None = None,
         on_event: OnEvent | None = None,
         say: Say | None = None,
+        on_stage: OnStage | None = None,
     ) -> None:
         self.recipe, self.study, self.folder = recipe, study, study.folder
         self.target = target_of(study)
         self.stop, self.on_event = stop, on_event
         self.say: Say = say or (lambda text: None)
+        self.on_stage: OnStage = on_stage or (lambda stage, share: None)
         self._began = time.monotonic()
         self._before = max(study.state.seconds, _clock(study.folder))
         self._worked = False
@@ -393,11 +397,11 @@ def conduct(
     stop: Stop | None = None,
     on_event: OnEvent | None = None,
     say: Say | None = None,
+    on_stage: OnStage | None = None,
 ) -> Ending:
     """Lead a recipe through its phases. Calling it again goes on, or does nothing at the end."""
-    session = Session(
-        replace(recipe, target=target_of(study)), study, stop=stop, on_event=on_event, say=say
-    )
+    recipe = replace(recipe, target=target_of(study))
+    session = Session(recipe, study, stop=stop, on_event=on_event, say=say, on_stage=on_stage)
     if recipe.ENDS and session.concluded:
         return "exhausted"
     try:

@@ -19,7 +19,11 @@ _SHOWN = 3  # examples
 
 def samples(folder: Path, task: Task) -> list[dict[str, str]]:
     """A few of the model's answers, as rows with ``given`` and ``said``; none where none fit."""
-    model = load_model(folder).eval()
+    return samples_of(load_model(folder).eval(), task)
+
+
+def samples_of(model: Model, task: Task) -> list[dict[str, str]]:
+    """The same of a model that is loaded."""
     with torch.no_grad():
         if isinstance(task, LanguageTask):
             return [_written(model, task)]

@@ -17,6 +17,7 @@ Html = Callable[[Material], Safe | None]
 _ORDER = (
     "result",
     "finals",
+    "students",
     "found",
     "progress",
     "selected",

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from formwright.cost.paired import Run
 from formwright.cost.step import Step
 from formwright.cost.target import Target
+from formwright.model import Model
 
 
 def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
@@ -24,7 +25,11 @@ def prepare(step: Step, arguments: tuple[Tensor, ...], target: Target) -> Run:
 
 def quantise(step: Step) -> None:
     """Matrices of layers and head to int8. Tables and what is tied to them stay as they are."""
-    model = step.model
+    quantise_model(step.model)
+
+
+def quantise_model(model: Model) -> None:
+    """The same for a model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # announces a successor that is slower on a CPU
         for part in (model.stacks, model.head):
