@@ -1,0 +1,1 @@
+"""Smaller students of a trained model."""
