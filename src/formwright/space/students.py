@@ -1,14 +1,14 @@
 """Students of a teacher: fewer of its layers, the first of its channels, heads and inner units.
 
-Paper: AutoDistil, Xu et al. 2022, https://arxiv.org/abs/2201.12507. All layers of a student have one
-shape; heads keep the channels that they have in the teacher, so that attention is as wide as its
-heads are many, whatever the width of the stream; layer i of l is the teacher's layer floor(i L / l).
+Paper: AutoDistil, Xu et al. 2022, https://arxiv.org/abs/2201.12507. All layers of a student have
+one shape; heads keep the channels that they have in the teacher, so that attention is as wide as
+its heads are many, whatever the width of the stream; layer i of l is the teacher's floor(i L / l).
 Differs from the paper: the teacher may be any stack of equal layers, causal ones too, and where its
 embedding has a size of its own, that may be open as well.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from formwright.arch.architecture import Architecture
@@ -112,9 +112,7 @@ def student_space(teacher: Architecture, grid: Grid, *, name: str = "students") 
     unit = (
         attention.replace(inner=own.replace(**heads)),
         feedforward.replace(
-            inner=inner.replace(
-                inner=Derived("width", OneOf("ratio", grid.ratio), rounding="down")
-            )
+            inner=inner.replace(inner=Derived("width", OneOf("ratio", grid.ratio), rounding="down"))
         ),
     )
     low, high = grid.layers[0], grid.layers[-1]
@@ -218,3 +216,22 @@ def _check(teacher: Architecture, grid: Grid) -> None:
             f"{grid.width[-1] * grid.ratio[-1]:g} inner units of the teacher's {inner:g}; give "
             "smaller ones."
         )
+
+
+# Shares of a teacher's sizes for three sub-spaces, as the paper's have them: of layers, then of
+# width, heads and inner width.
+_PARTS: dict[str, tuple[tuple[float, float], tuple[float, ...]]] = {
+    "tiny": ((1 / 3, 0.6), (0.25, 0.375, 0.5)),
+    "small": ((0.5, 1.0), (0.5, 0.625, 0.75)),
+    "base": ((0.5, 1.0), (0.75, 0.875, 1.0)),
+}
+
+
+def sub_spaces(teacher: Architecture) -> dict[str, Grid]:
+    """Three grids of students for a teacher that no paper has cut, from small to as large as it."""
+    (depth,) = shape_of(teacher).layers
+    found = {}
+    for name, (layers, shares) in _PARTS.items():
+        low, high = (max(1, round(depth * share)) for share in layers)
+        found[name] = replace(shares_of(teacher, shares), layers=tuple(range(low, high + 1)))
+    return found

@@ -1,7 +1,7 @@
 """Several spaces as one: each member lies in one of them, which is a decision like any other.
 
-AutoDistil's sub-spaces (Xu et al. 2022, https://arxiv.org/abs/2201.12507) are such parts: each has a
-supernet of its own, and all are searched together.
+AutoDistil's sub-spaces (Xu et al. 2022, https://arxiv.org/abs/2201.12507) are such parts: each has
+a supernet of its own, and all are searched together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
