@@ -210,9 +210,8 @@ def _grouped(places: Sequence[Sequence[Block]]) -> list[_Half]:
     found = []
     by_width = [_by_width(place) for place in places]
     for widths in product(*by_width):
-        numbers = np.array(
-            list(product(*(by_width[i][w] for i, w in enumerate(widths)))), dtype=np.int64
-        ).reshape(-1, len(places))
+        chosen = list(product(*(by_width[i][w] for i, w in enumerate(widths))))
+        numbers = np.array(chosen, dtype=np.int64).reshape(len(chosen), len(places))
         sums = {
             name: sum(
                 (
