@@ -59,7 +59,8 @@ class BlockLoss:
     def taught(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
         """The teacher's stream (b, n, w) before and after its layers, and the real tokens."""
         if self._known is None or self._known[0] is not batch:
-            x, ctx = self.teacher.enter(**batch.inputs)
+            given: Any = batch.inputs
+            x, ctx = self.teacher.enter(**given)
             before, after = self.teacher.hidden(x, ctx, (self.start, self.stop))
             self._known = batch, (before, after, ctx.mask)
         return self._known[1]
@@ -70,7 +71,8 @@ def whole_loss(teacher: Model, pieces: Sequence[Piece], batches: Iterable[Batch]
     """How far the answers of blocks in a row are from the teacher's, whose ends they borrow."""
     total, read = 0.0, 0
     for batch in batches:
-        x, ctx = teacher.enter(**batch.inputs)
+        given: Any = batch.inputs
+        x, ctx = teacher.enter(**given)
         theirs = counted_answers(teacher, teacher.run(x, ctx), ctx, batch)
         for supernet, decisions in pieces:
             with supernet.gated(decisions):

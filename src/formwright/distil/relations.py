@@ -55,7 +55,8 @@ class RelationLoss:
     def taught(self, batch: Batch) -> Relations:
         """The teacher's relations for a batch, and which tokens are real."""
         if self._known is None or self._known[0] is not batch:
-            x, ctx = self.teacher.enter(**batch.inputs)
+            given: Any = batch.inputs
+            x, ctx = self.teacher.enter(**given)
             with captured(self._attention) as found:
                 self.teacher.run(x, ctx, 0, self._layer + 1)
             split = {

@@ -64,6 +64,13 @@ VARIANTS = {"autodistil": "few", "autodistil-one": "one", "autodistil-proxy": "p
 NAMES = {variant: name for name, variant in VARIANTS.items()}
 HALF = "every second layer of the teacher"
 _TAUGHT = "teacher"  # where a control gets its weights, in the details of a trial
+_SIZES = {  # decisions, and what grids call them
+    "depth": "layers",
+    "width": "width",
+    "ratio": "ratio",
+    "heads": "heads",
+    "embedding": "embedding",
+}
 _CHUNK = 32  # students whose losses are kept together
 
 
@@ -260,12 +267,13 @@ class AutoDistil(Taught):
 
     def every_second(self) -> dict[str, Any] | None:
         """Half of the teacher's layers, whole; None where no sub-space has it."""
-        arch, layers = self.whole(), self.teacher.layers.layers
-        depth = len(layers) // 4
-        found = self.make_space().decisions_of(
-            arch.replace(layers=arch.layers.replace(layers=layers[: 2 * depth]))
-        )
-        return None if found is None else dict(found)
+        whole = shape_of(self.teacher)
+        half = replace(whole, layers=(max(1, whole.layers[0] // 2),))
+        for name, grid in self.grids.items():
+            sizes = {decision: getattr(half, size) for decision, size in _SIZES.items()}
+            if all(set(sizes[d]) <= set(getattr(grid, size)) for d, size in _SIZES.items()):
+                return {PART: name, **{d: size[0] for d, size in sizes.items() if size}}
+        return None
 
     def compared(self, session: Session) -> Outcome:
         """The best of what was found against its teacher and against the controls."""

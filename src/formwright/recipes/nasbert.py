@@ -139,7 +139,8 @@ class NasBert(Taught):
         if session.target is None:
             return {f"{w} {k}".strip(): self._flops(space, w, k) for w, k in words}
         session.say(f"measuring {self.links.candidates - 1} candidates on the target")
-        meter, found = Meter(session.target), {}
+        meter = Meter(session.target)
+        found: dict[str, float] = {}
         for width, kind in words:
             session.check()
             layers = (space.layer(kind, width),) * _COPIES if kind else ()
@@ -299,8 +300,8 @@ class NasBert(Taught):
 
     def random_rows(self, session: Session, taken: Sequence[Any]) -> list[dict[str, Any]]:
         """Models of the table that keep the limits, drawn at random."""
-        table, rng, found = self.table(session), Random(f"{self.seed}/random rows"), []
-        most = self.allowed(session)
+        table, rng = self.table(session), Random(f"{self.seed}/random rows")
+        most, found = self.allowed(session), list[dict[str, Any]]()
         for _ in range(2000):
             if len(found) == self.random:
                 break

@@ -22,6 +22,8 @@ _ORDER = (
     "selected",
     "shares",
     "pruning",
+    "students",
+    "shrinking",
     "gates",
     "members",
     "lineage",

@@ -172,7 +172,8 @@ class ChainSpace(Countable, Enumerable, Invertible):
 
     def resolve(self, decisions: Decisions) -> Architecture:
         blocks = [self.links.read(str(decisions[name])) for name in self.names]
-        first, layers, width = blocks[0][0], [], blocks[0][0]
+        first = width = blocks[0][0]
+        layers: list[Layer] = []
         for own, words in blocks:
             if own != width:
                 layers.append(Linear(own))
@@ -258,7 +259,7 @@ class ChainSpace(Countable, Enumerable, Invertible):
             raise FormatError(
                 '"base" must hold an architecture and "links" what blocks are made of.'
             )
-        told = {k: tuple(v) if isinstance(v, list) else v for k, v in links.items()}
+        told: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in links.items()}
         try:
             return cls(base, Links(**told), name=str(data.get("name")))
         except TypeError as error:

@@ -37,12 +37,12 @@ def adopt(supernet: Supernet, donor: Model) -> float:
 
 def _depths(supernet: Supernet) -> list[tuple[dict[str, Value], dict[int, int] | None]]:
     """For each depth, the decision and the donor's layer that each layer stands for."""
-    found = [module for module in supernet.modules() if isinstance(module, DepthOp)]
-    if not found:
+    rows = [module for module in supernet.modules() if isinstance(module, DepthOp)]
+    if not rows:
         return [({}, None)]
-    if len(found) > 1:
+    if len(rows) > 1:
         raise SpecError("Only a supernet with one row of layers can take over a model's.")
-    (row,) = found
+    (row,) = rows
     name, values = row.name, supernet.slots[row.name].values
     sizes = {_length(unit) for unit in row.units}
     if len(sizes) > 1:

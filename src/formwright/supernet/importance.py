@@ -79,15 +79,15 @@ def _score(module: nn.Module, name: str, seen: tuple[Tensor, Tensor | None]) -> 
         assert x.grad is not None
         heads = (x.detach() * x.grad).unflatten(-1, (module.node.heads, -1))  # (b, n, h, c)
         return heads.sum(dim=(1, 3)).abs().mean(dim=0)
-    readers = _readers(module) if name == STREAM else [module.get_submodule("down")]
+    readers: list[Any] = _readers(module) if name == STREAM else [module.get_submodule("down")]
     size = x.detach().abs()
     if mask is not None:
         size = size * mask.unsqueeze(-1).to(size)
         size = size.sum(dim=(0, 1)) / mask.sum().clamp(min=1)
     else:
         size = size.mean(dim=(0, 1))
-    squares = torch.stack([m.weight.detach().square().sum(dim=0) for m in readers]).sum(dim=0)
-    score = size * squares.sqrt()
+    squares = sum(m.weight.detach().square().sum(dim=0) for m in readers)
+    score: Tensor = size * squares.sqrt()
     return score / score.sum().clamp(min=1e-12) if name == STREAM else score
 
 

@@ -48,7 +48,7 @@ class ListedPolicy(GatePolicy):
                 where, slot = self.where[name], self.slots[name]
                 chosen = value if isinstance(value, tuple) else (value,)
                 for each in chosen:
-                    shares[where.start + slot.values.index(each)] += 1  # type: ignore[arg-type]
+                    shares[where.start + slot.values.index(each)] += 1
         return shares / len(self.members)
 
     def derive(self) -> Decisions:
