@@ -30,6 +30,7 @@ def test_ends_belong_to_no_bin() -> None:
     assert bins.place(0.5, 0.5) == 1
     assert bins.place(3.5, 3.9) == 4
     assert bins.place(0.5, 1.5) is None, "size and latency do not agree"
+    assert Bins(4, 4.0, 4.0, agree=False).place(0.5, 1.5) == 1, "size alone decides"
     with pytest.raises(InputError, match="bins=0"):
         Bins(0, 1.0, 1.0)
 

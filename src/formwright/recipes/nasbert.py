@@ -15,8 +15,9 @@ retraining and tuning with distillation          trials of the study, from new w
 Differs from the paper: blocks borrow the teacher's embedding and head while models are evaluated
 whole, by how far their answers are from the teacher's; the maps from and to the teacher's width are
 dropped when a model is trained again, and where two blocks differ in width one map stands between
-them. The latency of what is no block is measured for each width and added. Random models of the
-same table stand beside what was found, and a plain order of the same cost.
+them. The latency of what is no block is measured for each width and added. The preset ``small`` has
+bins by size alone (``shrinking.agree``). Random models of the same table stand beside what was
+found, and a plain order of the same cost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -402,7 +403,7 @@ def small(variant: str = "bert") -> NasBert:
         task="planted-near?length=24&symbols=6",
         teacher=parse("(sf)x4 in bert(64, heads=4, inner=256)"),
         links=Links(blocks=2, layers=3, widths=(32, 48, 64), kinds=("M", "F", "S3", "S5"), head=16),
-        shrinking=Shrinking(bins=4, keep=4, judged=64, warm=3, batches=4),
+        shrinking=Shrinking(bins=4, keep=4, judged=64, warm=3, batches=4, agree=False),
         search=training.replace(steps=120, schedule="constant", lr=1e-3),
         teaching=training.replace(steps=800, warmup=50),
         training=training,

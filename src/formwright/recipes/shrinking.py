@@ -38,6 +38,8 @@ class Shrinking:
         judged: Blocks of a bin that are judged in a round, at most.
         warm: Rounds of training before the first judgement.
         batches: Of the validation set, that blocks are judged on.
+        agree: Whether size and latency must agree on a bin, as published; else size decides, and
+            latency counts in the table only.
     """
 
     bins: int = 10
@@ -45,6 +47,7 @@ class Shrinking:
     judged: int = 2000
     warm: int = 3
     batches: int = 5
+    agree: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,13 +112,14 @@ class Shrunk:
         """All blocks by bin; how many lie in none is said and kept."""
         rows = self.costs.values()
         most = max(params for params, _ in rows), max(latency for _, latency in rows)
-        alive, lost = Bins(self.rules.bins, *most).sorted_into(self.costs)
+        bins = Bins(self.rules.bins, *most, agree=self.rules.agree)
+        alive, lost = bins.sorted_into(self.costs)
         if not alive:  # one block in all, or all of one size
             alive, lost = {1: list(self.costs)}, 0
         share = lost / len(self.costs)
         self.session.say(
             f"block {self.number + 1}: {len(self.costs) - lost:,} of {len(self.costs):,} lie in "
-            f"{len(alive)} bins; size and latency do not agree for {share:.0%}"
+            f"{len(alive)} bins; {share:.0%} in none, since size and latency do not agree"
         )
         self._traced("binned", lost=lost, bins={str(k): len(v) for k, v in alive.items()})
         return alive
