@@ -45,7 +45,7 @@ def students_info(material: Material) -> StudentsInfo | None:
         if not best or student.loss < best[-1].loss:
             best.append(student)
     limits = line.get("limits")
-    limit = limits.get(cost) if isinstance(limits, dict) else None
+    limit: Any = limits.get(cost) if isinstance(limits, dict) else None
     parts: dict[str, tuple[int, float]] = {}
     for student in students:
         many, least = parts.get(student.part, (0, float("inf")))
