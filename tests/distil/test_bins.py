@@ -30,7 +30,11 @@ def test_ends_belong_to_no_bin() -> None:
     assert bins.place(0.5, 0.5) == 1
     assert bins.place(3.5, 3.9) == 4
     assert bins.place(0.5, 1.5) is None, "size and latency do not agree"
-    assert Bins(4, 4.0, 4.0, agree=False).place(0.5, 1.5) == 1, "size alone decides"
+    pairs = Bins(4, 4.0, 4.0, agree=False)
+    assert (pairs.place(0.5, 1.5), pairs.place(1.5, 0.5), pairs.place(0.5, 0.5)) == (2, 5, 1)
+    assert pairs.place(1.0, 1.5) is None
+    found, lost = pairs.sorted_into({"a": (0.5, 3.5), "b": (3.5, 3.5), "c": (4.0, 1.0)})
+    assert (found, lost) == ({4: ["a"], 16: ["b"]}, 1)
     with pytest.raises(InputError, match="bins=0"):
         Bins(0, 1.0, 1.0)
 

@@ -4,8 +4,9 @@ Paper: NAS-BERT, Xu et al. 2021, https://arxiv.org/abs/2105.14444. Bins cut the 
 largest block evenly, and its latency likewise; a block lies in a bin only if both agree, strictly.
 What lies in none is left out, and counted. Halving inside bins keeps small blocks from being judged
 against large ones.
-Differs from the paper: bins may be by size alone. On a CPU a small convolution takes longer than a
-feed-forward of four times its size, and nine blocks in ten were left out where both had to agree.
+Differs from the paper: each pair of a size and a latency may be a bin of its own. On a CPU a small
+convolution takes longer than a feed-forward of four times its size, and nine blocks in ten were
+left out where both had to agree.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +21,10 @@ class Bins:
     """Ranges of cost.
 
     Args:
-        count: How many.
+        count: How many, of size and of latency alike.
         params: Of the largest block.
         latency: Of the slowest.
-        agree: Whether size and latency must agree on a bin; size alone decides otherwise.
+        agree: Whether size and latency must agree on a bin; each pair is one otherwise.
     """
 
     count: int
@@ -40,10 +41,12 @@ class Bins:
 
         Both ends are left out, as published: a block exactly at an end lies in none.
         """
-        by_size = self._bin(params / self.params)
+        by_size, by_time = self._bin(params / self.params), self._bin(latency / self.latency)
+        if by_size is None or by_time is None:
+            return None
         if not self.agree:
-            return by_size
-        return by_size if by_size == self._bin(latency / self.latency) else None
+            return (by_size - 1) * self.count + by_time
+        return by_size if by_size == by_time else None
 
     def _bin(self, share: float) -> int | None:
         number = int(share * self.count) + 1
@@ -54,7 +57,8 @@ class Bins:
         self, costs: Mapping[str, tuple[float, float]]
     ) -> tuple[dict[int, list[str]], int]:
         """Blocks by bin, and how many lie in none."""
-        found: dict[int, list[str]] = {number: [] for number in range(1, self.count + 1)}
+        numbers = self.count if self.agree else self.count**2
+        found: dict[int, list[str]] = {number: [] for number in range(1, numbers + 1)}
         lost = 0
         for path, cost in costs.items():
             number = self.place(*cost)

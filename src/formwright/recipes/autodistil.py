@@ -14,8 +14,9 @@ fine-tuning                                      trials of the study
 
 Differs from the paper: students are tuned with the teacher's answers beside the labels
 (``taught=0`` tunes as published), the slices may be sorted by importance first
-(``order="important"``), and random students of the same cost stand beside what was found, with
-every second layer of the teacher where that is in the space.
+(``order="important"``), members of a supernet may take turns (``turns``, as in the preset
+``small``), and random students of the same cost stand beside what was found, with every second
+layer of the teacher where that is in the space.
 """
 
 from collections.abc import Sequence
@@ -144,12 +145,25 @@ class AutoDistil(Taught):
 
     def find(self, session: Session) -> None:
         """Train the supernets, score all students, keep the best that the limits allow."""
-        teacher = None if session.has("picked") else self.sorted_teacher(session)
-        if teacher is None:
+        if session.has("picked"):
             return
+        self.check_limits(session)
+        teacher = self.sorted_teacher(session)
         for name, space in self.supers().items():
             self.distil(session, teacher, name, space)
         session.kept("picked", partial(self.pick, session))
+
+    def check_limits(self, session: Session) -> None:
+        """Refuse limits that not even the smallest students keep, before anything is trained."""
+        space, timer = self.make_space(), self.timer(session)
+        smallest = []
+        for name, part in space.parts.items():
+            least = {choice: part.choices[choice].every[0] for choice in part.choices}
+            decisions = {PART: name, **part.checked(least)}
+            smallest.append(Row(name, decisions, 0.0, self.counted(space.resolve(decisions))))
+        best_first(
+            smallest, self.limits(session), 1, lambda row: timer(space.resolve(row.decisions))
+        )
 
     def sorted_teacher(self, session: Session) -> Model:
         """The teacher, with what matters most first where so wished; it computes the same."""
@@ -356,7 +370,8 @@ def small(variant: str = "few") -> AutoDistil:
         teacher=parse("(sf)x4 in bert(64, heads=4, inner=256)"),
         parts=(),
         proxied=8,
-        search=training.replace(steps=400, lr=5e-4, schedule="constant"),
+        turns=True,
+        search=training.replace(steps=800, lr=5e-4, schedule="constant"),
         teaching=training.replace(steps=800, lr=2e-3, warmup=50),
         training=training,
         taught=0.5,

@@ -16,8 +16,8 @@ Differs from the paper: blocks borrow the teacher's embedding and head while mod
 whole, by how far their answers are from the teacher's; the maps from and to the teacher's width are
 dropped when a model is trained again, and where two blocks differ in width one map stands between
 them. The latency of what is no block is measured for each width and added. The preset ``small`` has
-bins by size alone (``shrinking.agree``). Random models of the same table stand beside what was
-found, and a plain order of the same cost.
+a bin for each pair of a size and a latency (``shrinking.agree``). Random models of the same table
+stand beside what was found, and a plain order of the same cost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -126,6 +126,8 @@ class NasBert(Taught):
     def find(self, session: Session) -> None:
         """Measure candidates, train and shrink the blocks, choose from the table."""
         self.price(session)
+        if not session.has("picked"):
+            self.single(session).select(*self.allowed(session), 1)  # refuses what nothing keeps
         self.shrink(session)
         self.assemble(session)
 
@@ -219,6 +221,16 @@ class NasBert(Taught):
             [Block(**row) for row in session.recall(f"block-{n}")] for n in range(self.links.blocks)
         ]
         return Assembly(places, Between(self, session.recall("prices")))
+
+    def single(self, session: Session) -> Assembly:
+        """The smallest models of all, of one operator in each block; their losses are not known."""
+        prices, params = session.recall("prices"), self._params(self.make_space())
+        row = [
+            Block(f"{w} {k}", w, params[f"{w} {k}"], prices[f"{w} {k}"], 0.0)
+            for w in self.links.widths
+            for k in self.links.kinds
+        ]
+        return Assembly([row] * self.links.blocks, Between(self, prices))
 
     def allowed(self, session: Session) -> tuple[float | None, float | None]:
         """The most parameters, and the longest latency or most FLOPs."""
@@ -403,7 +415,7 @@ def small(variant: str = "bert") -> NasBert:
         task="planted-near?length=24&symbols=6",
         teacher=parse("(sf)x4 in bert(64, heads=4, inner=256)"),
         links=Links(blocks=2, layers=3, widths=(32, 48, 64), kinds=("M", "F", "S3", "S5"), head=16),
-        shrinking=Shrinking(bins=4, keep=4, judged=64, warm=3, batches=4, agree=False),
+        shrinking=Shrinking(bins=4, keep=2, judged=64, warm=3, batches=4, agree=False),
         search=training.replace(steps=120, schedule="constant", lr=1e-3),
         teaching=training.replace(steps=800, warmup=50),
         training=training,

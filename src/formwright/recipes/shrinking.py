@@ -38,8 +38,8 @@ class Shrinking:
         judged: Blocks of a bin that are judged in a round, at most.
         warm: Rounds of training before the first judgement.
         batches: Of the validation set, that blocks are judged on.
-        agree: Whether size and latency must agree on a bin, as published; else size decides, and
-            latency counts in the table only.
+        agree: Whether size and latency must agree on a bin, as published; else each pair of the two
+            is a bin of its own.
     """
 
     bins: int = 10
@@ -119,7 +119,7 @@ class Shrunk:
         share = lost / len(self.costs)
         self.session.say(
             f"block {self.number + 1}: {len(self.costs) - lost:,} of {len(self.costs):,} lie in "
-            f"{len(alive)} bins; {share:.0%} in none, since size and latency do not agree"
+            f"{len(alive)} bins, {share:.0%} in none"
         )
         self._traced("binned", lost=lost, bins={str(k): len(v) for k, v in alive.items()})
         return alive

@@ -152,7 +152,7 @@ class Taught(OneShot):
         done = [trial for trial in study.trials if trial.done]
 
         def best(trials: Sequence[Any]) -> Any:
-            return min(trials, key=lambda t: quality.sign * t.values[quality.name], default=None)
+            return min(trials, key=lambda t: t.costs(study.objectives), default=None)
 
         found = best([t for t in done if t.origin == FOUND])
         if found is None:
