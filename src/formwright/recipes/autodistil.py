@@ -65,13 +65,8 @@ VARIANTS = {"autodistil": "few", "autodistil-one": "one", "autodistil-proxy": "p
 NAMES = {variant: name for name, variant in VARIANTS.items()}
 HALF = "every second layer of the teacher"
 _TAUGHT = "teacher"  # where a control gets its weights, in the details of a trial
-_SIZES = {  # decisions, and what grids call them
-    "depth": "layers",
-    "width": "width",
-    "ratio": "ratio",
-    "heads": "heads",
-    "embedding": "embedding",
-}
+# decisions, and what grids call them
+_SIZES = {"depth": "layers", **{n: n for n in ("width", "ratio", "heads", "embedding")}}
 _CHUNK = 32  # students whose losses are kept together
 
 
@@ -180,7 +175,7 @@ class AutoDistil(Taught):
 
     def distil(self, session: Session, teacher: Model, name: str, space: TreeSpace) -> None:
         """Train the supernet of a sub-space, and score its students; once."""
-        members = [d for part, d in self.students(name)]
+        members = [own for _, own in self.students(name)]
         chunks = [members[i : i + _CHUNK] for i in range(0, len(members), _CHUNK)]
         names = [f"scores-{name}-{i}" for i in range(len(chunks))]
         if all(map(session.has, names)):
@@ -268,8 +263,9 @@ class AutoDistil(Taught):
         half = self.every_second()
         if half is not None and half not in taken:
             taken.append(half)
-            about: dict[str, Any] = {"note": HALF, "details": {_TAUGHT: True}}
-            members.append(Proposal(decisions=half, origin=SEED, **about))
+            members.append(
+                Proposal(decisions=half, origin=SEED, note=HALF, details={_TAUGHT: True})
+            )
         rows = [row for row in self.rows(session) if row.decisions not in taken]
         Random(f"{self.seed}/equal cost").shuffle(rows)
         cost = "params" if "params" in picked.limits else "flops"

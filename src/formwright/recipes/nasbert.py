@@ -7,7 +7,7 @@ What the paper does                              where it lives here
 block-wise training against the teacher          distil.blockwise
 bins by parameters and latency                   distil.bins
 progressive shrinking inside bins                recipes.shrinking
-latency of each candidate, measured once         prices() below
+latency of each candidate, measured once         recipes.chain_costs
 table of 1e8 models, 100 best for two limits     distil.assembly
 those evaluated as whole models                  distil.blockwise.whole_loss
 retraining and tuning with distillation          trials of the study, from new weights
@@ -20,28 +20,26 @@ a bin for each pair of a size and a latency (``shrinking.agree``). Random models
 stand beside what was found, and a plain order of the same cost.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import islice, pairwise
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, Self
 
 from formwright.arch import Architecture, parse
-from formwright.arch.counting import count
-from formwright.arch.layer import Stack
-from formwright.arch.site import Load
-from formwright.cost import Meter, Target
+from formwright.cost import Target
 from formwright.distil.assembly import Assembled, Assembly, Block
 from formwright.distil.blockwise import BlockLoss, groups, whole_loss
 from formwright.errors import InputError
 from formwright.estimate.inherited import Source
 from formwright.estimate.training import known_task
 from formwright.model import Model
+from formwright.recipes.chain_costs import Between, ChainCosts
 from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
-from formwright.recipes.shrinking import Costs, Shrinking, Shrunk
+from formwright.recipes.shrinking import Shrinking, Shrunk
 from formwright.recipes.students import Row
 from formwright.recipes.taught import Taught
 from formwright.space.chain import ChainSpace, Links
@@ -53,8 +51,6 @@ from formwright.trial import CONTROL, FOUND, SEED, Proposal
 
 VARIANTS = {"nasbert": "bert"}
 PLAIN = "plain order of equal cost"
-_COPIES = 3  # of a candidate in the model that it is measured in
-_LEAST = 1e-6  # of a candidate's latency: differences of measurements may be below 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,42 +129,7 @@ class NasBert(Taught):
 
     def price(self, session: Session) -> None:
         """Measure every candidate once."""
-        session.kept("prices", partial(self.prices, session))
-
-    def prices(self, session: Session) -> dict[str, float]:
-        """What each candidate takes, as ``384 S3``, and a model without layers, as ``384``."""
-        space = self.make_space()
-        words = [(w, k) for w in self.links.widths for k in ("", *self.links.kinds)]
-        if session.target is None:
-            return {f"{w} {k}".strip(): self._flops(space, w, k) for w, k in words}
-        session.say(f"measuring {self.links.candidates - 1} candidates on the target")
-        meter = Meter(session.target)
-        found: dict[str, float] = {}
-        for width, kind in words:
-            session.check()
-            layers = (space.layer(kind, width),) * _COPIES if kind else ()
-            arch = self._of_width(width, layers)
-            took = meter.measure(arch, seconds=self.seconds, precision=0.03).ms
-            if kind:
-                took = max(_LEAST, (took - found[str(width)]) / _COPIES)
-            found[f"{width} {kind}".strip()] = float(took)
-        return found
-
-    def _of_width(self, width: int, layers: Sequence[Any]) -> Architecture:
-        """A model of one width, such as the candidates are measured in."""
-        whole = self.whole()
-        backbone = whole.backbone.replace(
-            width=width, embedding=whole.backbone.embedding.replace(size=None)
-        )
-        return whole.replace(layers=Stack(tuple(layers)), backbone=backbone).check()
-
-    def _flops(self, space: ChainSpace, width: int, kind: str) -> float:
-        length = self.frame.length
-        empty = float(count(self._of_width(width, ()), length=length).flops)
-        if not kind:
-            return empty
-        whole = count(self._of_width(width, (space.layer(kind, width),)), length=length).flops
-        return float(whole) - empty
+        session.kept("prices", partial(ChainCosts(self).measured, session))
 
     def shrink(self, session: Session) -> None:
         """Train and shrink every block, one after the other; none needs another."""
@@ -180,7 +141,7 @@ class NasBert(Taught):
     def blocks(self, session: Session, teacher: Model) -> list[Shrunk]:
         """The blocks of the chain, each with the layers of the teacher that it stands for."""
         space, task = self.make_space(), self.corpus or self.task
-        costs = self.block_costs(session, space)
+        costs = ChainCosts(self).of_blocks(session.recall("prices"))
         valid = known_task(task).batches("valid", batch_tokens=self.search.batch_tokens)
         held = list(islice(valid, self.shrinking.batches))
         ends = groups(len(self.teacher.layers.layers), self.links.blocks)
@@ -192,25 +153,6 @@ class NasBert(Taught):
             for number, end in enumerate(ends)
         ]  # fmt: skip
 
-    def block_costs(self, session: Session, space: ChainSpace) -> Costs:
-        """Parameters and latency of every block: sums over its candidates."""
-        prices, params = session.recall("prices"), self._params(space)
-        found = {}
-        for path in self.links.paths():
-            width, words = self.links.read(path)
-            names = [f"{width} {word}" for word in words]
-            found[path] = sum(params[n] for n in names), sum(prices[n] for n in names)
-        return found
-
-    def _params(self, space: ChainSpace) -> dict[str, float]:
-        """Parameters of each candidate at its place."""
-        _, _, site = next(iter(self.whole().stacks()))
-        return {
-            f"{w} {k}": float(space.layer(k, w).count(site.at(w), Load()).params)
-            for w in self.links.widths
-            for k in self.links.kinds
-        }
-
     def assemble(self, session: Session) -> None:
         """Take the best rows that keep the limits, and evaluate them as whole models."""
         session.kept("picked", partial(self.pick, session))
@@ -220,17 +162,18 @@ class NasBert(Taught):
         places = [
             [Block(**row) for row in session.recall(f"block-{n}")] for n in range(self.links.blocks)
         ]
-        return Assembly(places, Between(self, session.recall("prices")))
+        return Assembly(places, Between(ChainCosts(self), session.recall("prices")))
 
     def single(self, session: Session) -> Assembly:
         """The smallest models of all, of one operator in each block; their losses are not known."""
-        prices, params = session.recall("prices"), self._params(self.make_space())
+        costs, prices = ChainCosts(self), session.recall("prices")
+        params = costs.params
         row = [
             Block(f"{w} {k}", w, params[f"{w} {k}"], prices[f"{w} {k}"], 0.0)
             for w in self.links.widths
             for k in self.links.kinds
         ]
-        return Assembly([row] * self.links.blocks, Between(self, prices))
+        return Assembly([row] * self.links.blocks, Between(costs, prices))
 
     def allowed(self, session: Session) -> tuple[float | None, float | None]:
         """The most parameters, and the longest latency or most FLOPs."""
@@ -331,50 +274,6 @@ class NasBert(Taught):
     def compared(self, session: Session) -> Outcome:
         """The best of what was found against its teacher and against the controls."""
         return self.told(session, PLAIN)
-
-
-class Between:
-    """Parameters and latency of all that is no block, by the widths of the blocks.
-
-    Args:
-        recipe: Whose chain it is.
-        prices: Of candidates and of models without layers.
-    """
-
-    def __init__(self, recipe: NasBert, prices: Mapping[str, float]) -> None:
-        self.recipe, self.prices = recipe, prices
-        self.space = recipe.make_space()
-        self._known: dict[tuple[int, ...], tuple[float, float]] = {}
-
-    @cached_property
-    def _own(self) -> dict[str, float]:
-        return self.recipe._params(self.space)
-
-    def __call__(self, widths: tuple[int, ...]) -> tuple[float, float]:
-        if widths not in self._known:
-            self._known[widths] = self._computed(widths)
-        return self._known[widths]
-
-    def _computed(self, widths: tuple[int, ...]) -> tuple[float, float]:
-        kind = self.recipe.links.kinds[0]
-        names = [f"{width} {kind}" for width in widths]
-        member = self.space.resolve(dict(zip(self.space.names, names, strict=True)))
-        counts = count(member, length=self.recipe.frame.length)
-        params = float(counts.params) - sum(self._own[name] for name in names)
-        if self.recipe.target is None:
-            return params, float(counts.flops) - sum(self.prices[name] for name in names)
-        return params, self.prices[str(widths[0])] + self._maps(widths)
-
-    def _maps(self, widths: tuple[int, ...]) -> float:
-        """The time of maps between blocks, at the pace of a feed-forward of the same width."""
-        kind = "F" if "F" in self.recipe.links.kinds else self.recipe.links.kinds[0]
-        total = 0.0
-        for before, after in pairwise(widths):
-            if before != after:
-                wide = max(before, after)
-                share = before * after / max(1.0, self._own[f"{wide} {kind}"])
-                total += share * self.prices[f"{wide} {kind}"]
-        return total
 
 
 # --- the published numbers, and smaller ones --------------------------------------------
