@@ -30,14 +30,13 @@ from typing import Any, Literal, Self
 from formwright.arch import Architecture, parse
 from formwright.cost import Target
 from formwright.distil.relations import RelationLoss
-from formwright.estimate.base import Work
-from formwright.estimate.inherited import Source, dropouts, fitted, searched_supernet
+from formwright.estimate.inherited import Source
 from formwright.estimate.training import known_task
-from formwright.model import Model, load_model
+from formwright.model import Model
 from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
-from formwright.recipes.students import Picked, Row, best_first, scored
-from formwright.recipes.taught import Taught, teacher_folder
+from formwright.recipes.students import FROM_TEACHER, FromSuper, Picked, Row, best_first, scored
+from formwright.recipes.taught import Taught
 from formwright.space import TreeSpace
 from formwright.space.students import (
     BASE,
@@ -64,7 +63,6 @@ from formwright.trial import CONTROL, FOUND, SEED, Proposal
 VARIANTS = {"autodistil": "few", "autodistil-one": "one", "autodistil-proxy": "proxy"}
 NAMES = {variant: name for name, variant in VARIANTS.items()}
 HALF = "every second layer of the teacher"
-_TAUGHT = "teacher"  # where a control gets its weights, in the details of a trial
 # decisions, and what grids call them
 _SIZES = {"depth": "layers", **{n: n for n in ("width", "ratio", "heads", "embedding")}}
 _CHUNK = 32  # students whose losses are kept together
@@ -264,7 +262,7 @@ class AutoDistil(Taught):
         if half is not None and half not in taken:
             taken.append(half)
             members.append(
-                Proposal(decisions=half, origin=SEED, note=HALF, details={_TAUGHT: True})
+                Proposal(decisions=half, origin=SEED, note=HALF, details={FROM_TEACHER: True})
             )
         rows = [row for row in self.rows(session) if row.decisions not in taken]
         Random(f"{self.seed}/equal cost").shuffle(rows)
@@ -288,32 +286,6 @@ class AutoDistil(Taught):
     def compared(self, session: Session) -> Outcome:
         """The best of what was found against its teacher and against the controls."""
         return self.told(session, HALF)
-
-
-@dataclass(frozen=True)
-class FromSuper(Source):
-    """A student with the weights that it has in the supernet of its sub-space.
-
-    A control that says so is cut out of the teacher itself.
-
-    Args:
-        folder: Of the study.
-        shots: As of ``AutoDistil``.
-    """
-
-    folder: str
-    shots: str
-
-    def model(self, work: Work, task: Task, config: TrainConfig) -> Model | None:
-        own = {name: value for name, value in work.trial.decisions.items() if name != PART}
-        if work.trial.details.get(_TAUGHT):
-            donor = load_model(teacher_folder(Path(self.folder)))
-            depth, whole = int(own["depth"]), len(donor.arch.layers.layers) // 2
-            layers = {2 * i + j: 2 * (i * whole // depth) + j for i in range(depth) for j in (0, 1)}
-            return fitted(work, task, config, donor, layers)
-        name = "all" if self.shots == "one" else str(work.trial.decisions[PART])
-        found = searched_supernet(Path(self.folder) / SUPERNET / name, **dropouts(config))
-        return found.extract(own, seed=work.seed)
 
 
 def _task_loss(task: Task, batch: Any, model: Model) -> Any:

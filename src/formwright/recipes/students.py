@@ -1,15 +1,25 @@
-"""Students by their loss: scored inside a supernet, and the best that limits allow."""
+"""Students by their loss: scored inside a supernet, the best that limits allow, their weights."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from formwright.errors import InputError
+from formwright.estimate.base import Work
+from formwright.estimate.inherited import Source, dropouts, fitted, searched_supernet
+from formwright.model import Model, load_model
+from formwright.recipes.life import SUPERNET
+from formwright.recipes.taught import teacher_folder
 from formwright.space import Decisions
+from formwright.space.union import PART
 from formwright.supernet import Supernet
+from formwright.tasks import Task
+from formwright.train import TrainConfig
 
+FROM_TEACHER = "teacher"  # in the details of a trial: it is cut out of the teacher itself
 Price = Callable[["Row"], float]  # milliseconds of a student
 
 
@@ -134,3 +144,29 @@ def _unmet(rows: Sequence[Row], limits: Mapping[str, float], fastest: float) -> 
         f"No student keeps the limits ({asked}); the least that any has is {said}. Raise a limit, "
         "or begin at a smaller teacher."
     )
+
+
+@dataclass(frozen=True)
+class FromSuper(Source):
+    """A student with the weights that it has in the supernet of its sub-space.
+
+    A control that says so is cut out of the teacher itself.
+
+    Args:
+        folder: Of the study.
+        shots: As of ``AutoDistil``.
+    """
+
+    folder: str
+    shots: str
+
+    def model(self, work: Work, task: Task, config: TrainConfig) -> Model | None:
+        own = {name: value for name, value in work.trial.decisions.items() if name != PART}
+        if work.trial.details.get(FROM_TEACHER):
+            donor = load_model(teacher_folder(Path(self.folder)))
+            depth, whole = int(own["depth"]), len(donor.arch.layers.layers) // 2
+            layers = {2 * i + j: 2 * (i * whole // depth) + j for i in range(depth) for j in (0, 1)}
+            return fitted(work, task, config, donor, layers)
+        name = "all" if self.shots == "one" else str(work.trial.decisions[PART])
+        found = searched_supernet(Path(self.folder) / SUPERNET / name, **dropouts(config))
+        return found.extract(own, seed=work.seed)
