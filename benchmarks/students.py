@@ -40,7 +40,7 @@ from formwright.arch.counting import count
 from formwright.distil.assembly import Assembly, Block
 from formwright.distil.relations import RelationLoss
 from formwright.model import Model, build
-from formwright.recipes.students import scored
+from formwright.recipes.picking import scored
 from formwright.space import TreeSpace
 from formwright.space.students import Grid, hull, shares_of, student_space, sub_spaces
 from formwright.statistics import spearman

@@ -15,8 +15,8 @@ from formwright.model import build, load_model, save_model
 from formwright.recipes import autodistil
 from formwright.recipes.autodistil import HALF
 from formwright.recipes.life import SUPERNET, begin, conduct, recipe_of
+from formwright.recipes.picking import Row, best_first
 from formwright.recipes.recipe import recipe
-from formwright.recipes.students import Row, best_first
 from formwright.recipes.taught import teacher_folder
 from formwright.space.students import sub_spaces
 from formwright.space.union import PART
@@ -56,7 +56,7 @@ def test_the_paper_has_the_published_numbers() -> None:
 
 def test_what_is_found_keeps_the_limit_and_has_the_least_loss(tmp_path: Path) -> None:
     study = run(made(share=0.7), tmp_path)
-    rows = (Trace(tmp_path / SUPERNET).last("students") or {})["rows"]
+    rows = (Trace(tmp_path / SUPERNET).last("scored") or {})["rows"]
     teacher = read_outcome(tmp_path).baseline
     assert teacher is not None
     most = 0.7 * teacher.values["flops"]
@@ -88,7 +88,7 @@ def test_every_second_layer_of_the_teacher_stands_beside_it(tmp_path: Path) -> N
 def test_one_supernet_may_stand_for_all_sub_spaces(tmp_path: Path) -> None:
     run(made("autodistil-one"), tmp_path)
     assert [p.name for p in sorted((tmp_path / SUPERNET).iterdir()) if p.is_dir()] == ["all"]
-    rows = (Trace(tmp_path / SUPERNET).last("students") or {})["rows"]
+    rows = (Trace(tmp_path / SUPERNET).last("scored") or {})["rows"]
     assert len(rows) == 8 + 16, "the same students are searched"
 
 

@@ -81,7 +81,7 @@ def test_rows_of_the_table_count_what_the_models_count(whole: tuple[Any, Path]) 
 def test_what_is_found_keeps_the_limit_and_answers_best_as_a_whole(whole: tuple[Any, Path]) -> None:
     _, folder = whole
     study = Study.open(folder)
-    rows = (Trace(folder / SUPERNET).last("students") or {})["rows"]
+    rows = (Trace(folder / SUPERNET).last("scored") or {})["rows"]
     first = study.trials[0]
     assert dict(first.decisions) == min(rows, key=lambda row: row["loss"])["decisions"]
     teacher = read_outcome(folder).baseline

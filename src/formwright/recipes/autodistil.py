@@ -34,8 +34,8 @@ from formwright.estimate.inherited import Source
 from formwright.estimate.training import known_task
 from formwright.model import Model
 from formwright.recipes.life import SUPERNET, Session
+from formwright.recipes.picking import FROM_TEACHER, FromSuper, Picked, Row, best_first, scored
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
-from formwright.recipes.students import FROM_TEACHER, FromSuper, Picked, Row, best_first, scored
 from formwright.recipes.taught import Taught
 from formwright.space import TreeSpace
 from formwright.space.students import (
@@ -228,8 +228,8 @@ class AutoDistil(Taught):
         """The students of least loss that keep the limits: overall, and of each sub-space."""
         rows, limits = self.rows(session), self.limits(session)
         trace = Trace(session.folder / SUPERNET)
-        if trace.last("students") is None:
-            trace.add("students", rows=[row.to_data() for row in rows], limits=limits)
+        if trace.last("scored") is None:
+            trace.add("scored", rows=[row.to_data() for row in rows], limits=limits)
         space, timer = self.make_space(), self.timer(session)
 
         def price(row: Row) -> float:

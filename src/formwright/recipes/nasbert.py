@@ -4,12 +4,12 @@ Paper: Xu et al. 2021, https://arxiv.org/abs/2105.14444
 
 What the paper does                              where it lives here
 24 layers, 4 blocks, 26 candidates               space.chain
-block-wise training against the teacher          distil.blockwise
+block-wise training against the teacher          distil.imitation
 bins by parameters and latency                   distil.bins
 progressive shrinking inside bins                recipes.shrinking
 latency of each candidate, measured once         recipes.chain_costs
 table of 1e8 models, 100 best for two limits     distil.assembly
-those evaluated as whole models                  distil.blockwise.whole_loss
+those evaluated as whole models                  distil.imitation.whole_loss
 retraining and tuning with distillation          trials of the study, from new weights
 
 Differs from the paper: blocks borrow the teacher's embedding and head while models are evaluated
@@ -31,16 +31,16 @@ from typing import Any, Self
 from formwright.arch import Architecture, parse
 from formwright.cost import Target
 from formwright.distil.assembly import Assembled, Assembly, Block
-from formwright.distil.blockwise import BlockLoss, groups, whole_loss
+from formwright.distil.imitation import BlockLoss, groups, whole_loss
 from formwright.errors import InputError
 from formwright.estimate.inherited import Source
 from formwright.estimate.training import known_task
 from formwright.model import Model
 from formwright.recipes.chain_costs import Between, ChainCosts
 from formwright.recipes.life import SUPERNET, Session
+from formwright.recipes.picking import Row
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
 from formwright.recipes.shrinking import Shrinking, Shrunk
-from formwright.recipes.students import Row
 from formwright.recipes.taught import Taught
 from formwright.space.chain import ChainSpace, Links
 from formwright.space.students import unit_of
@@ -205,10 +205,8 @@ class NasBert(Taught):
             judged.append((whole_loss(teacher, pieces, held), row))
         found = [self.row(row, loss) for loss, row in judged]
         trace = Trace(session.folder / SUPERNET)
-        if trace.last("students") is None:
-            trace.add(
-                "students", rows=[row.to_data() for row in found], limits=self.limits(session)
-            )
+        if trace.last("scored") is None:
+            trace.add("scored", rows=[row.to_data() for row in found], limits=self.limits(session))
         found.sort(key=lambda row: row.loss)
         return {"found": [r.to_data() for r in found], "limits": self.limits(session)}
 

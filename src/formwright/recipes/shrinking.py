@@ -13,10 +13,10 @@ from typing import Any
 
 from formwright.distil.assembly import Block
 from formwright.distil.bins import Bins, drawn, halved, settled
-from formwright.distil.blockwise import BlockLoss
+from formwright.distil.imitation import BlockLoss
 from formwright.estimate.inherited import searched_supernet
 from formwright.recipes.life import SUPERNET, Session
-from formwright.recipes.students import scored
+from formwright.recipes.picking import scored
 from formwright.space.chain import ChainSpace
 from formwright.strategy.gradient import ListedPolicy, SearchConfig
 from formwright.supernet import Supernet

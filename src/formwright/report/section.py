@@ -22,7 +22,7 @@ _ORDER = (
     "selected",
     "shares",
     "pruning",
-    "students",
+    "scored",
     "shrinking",
     "gates",
     "members",

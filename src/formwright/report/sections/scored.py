@@ -23,7 +23,7 @@ class Student(NamedTuple):
     costs: Mapping[str, float]
 
 
-class StudentsInfo(NamedTuple):
+class ScoredInfo(NamedTuple):
     """All of them, the best ones for their cost, and where the limit lay."""
 
     cost: str
@@ -33,7 +33,7 @@ class StudentsInfo(NamedTuple):
     parts: dict[str, tuple[int, float]]  # how many of each sub-space, and their least loss
 
 
-def students_info(material: Material) -> StudentsInfo | None:
+def scored_info(material: Material) -> ScoredInfo | None:
     """What the supernets of a study say of their students; None where there are none."""
     line = _line(material)
     students = [s for row in line.get("rows") or () if (s := _student(row)) is not None]
@@ -50,13 +50,13 @@ def students_info(material: Material) -> StudentsInfo | None:
     for student in students:
         many, least = parts.get(student.part, (0, float("inf")))
         parts[student.part] = many + 1, min(least, student.loss)
-    return StudentsInfo(cost, students, best, float(limit) if is_number(limit) else None, parts)
+    return ScoredInfo(cost, students, best, float(limit) if is_number(limit) else None, parts)
 
 
 def _line(material: Material) -> dict[str, Any]:
     if material.folder is None:
         return {}
-    return Trace(material.folder / FOLDER).last("students") or {}
+    return Trace(material.folder / FOLDER).last("scored") or {}
 
 
 def _student(row: Any) -> Student | None:
@@ -70,7 +70,7 @@ def _student(row: Any) -> Student | None:
     return Student(str(row.get("part", "")), float(row["loss"]), known)
 
 
-def students_svg(info: StudentsInfo, sheet: Sheet) -> Safe:
+def scored_svg(info: ScoredInfo, sheet: Sheet) -> Safe:
     """Loss over cost; a line along the best, another where the limit lay."""
     shown = info.students[:: max(1, -(-len(info.students) // _MOST))]
     points = [(s.costs[info.cost], s.loss) for s in shown]
@@ -87,10 +87,10 @@ def students_svg(info: StudentsInfo, sheet: Sheet) -> Safe:
     return chart.svg((words, "loss against the teacher"), said)
 
 
-@section("students", "Students against their cost")
-def students_html(material: Material) -> Safe | None:
+@section("scored", "Students against their cost")
+def scored_html(material: Material) -> Safe | None:
     """The section."""
-    info = students_info(material)
+    info = scored_info(material)
     if info is None:
         return None
     said = (
@@ -106,5 +106,5 @@ def students_html(material: Material) -> Safe | None:
     ]
     head = tag("tr", [tag("th", word) for word in ("sub-space", "students", "least loss")])
     table = tag("table", head, rows) if len(info.parts) > 1 else None
-    drawn = figure_html("loss over cost", [students_svg(info, s) for s in SHEETS], keys)
+    drawn = figure_html("loss over cost", [scored_svg(info, s) for s in SHEETS], keys)
     return joined([tag("p", said, class_="quiet"), drawn, *([table] if table else [])])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from formwright.arch import parse
-from formwright.distil.blockwise import BlockLoss, groups, whole_loss
+from formwright.distil.imitation import BlockLoss, groups, whole_loss
 from formwright.errors import InputError
 from formwright.model import Model, build
 from formwright.space.chain import ChainSpace, Links

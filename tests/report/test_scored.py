@@ -9,8 +9,8 @@ from tests.report.oneshot import lines
 from tests.report.test_page import Reader
 
 from formwright.report import page_html
+from formwright.report.sections.scored import scored_info
 from formwright.report.sections.shrinking import shrinking_info
-from formwright.report.sections.students import students_info
 
 ROWS = [
     {"part": "tiny", "decisions": {}, "loss": 0.4, "costs": {"flops": 10.0, "params": 1.0}},
@@ -27,20 +27,20 @@ def studied(folder: Path, **rows: list[dict[str, Any]]) -> Any:
 
 
 def test_students_are_drawn_over_their_cost(tmp_path: Path) -> None:
-    found = studied(tmp_path, students=[{"rows": ROWS, "limits": {"flops": 25.0}}])
-    info = students_info(found)
+    found = studied(tmp_path, scored=[{"rows": ROWS, "limits": {"flops": 25.0}}])
+    info = scored_info(found)
     assert info is not None
     assert (info.cost, info.limit) == ("flops", 25.0)
     assert [s.loss for s in info.best] == [0.4, 0.1], "nobody cheaper has a lower loss"
     assert info.parts == {"tiny": (2, 0.4), "base": (1, 0.1)}
     page = Reader(page_html(found))
-    assert "students" in page.ids()
+    assert "scored" in page.ids()
     assert "3 students scored inside the supernets" in page.words
 
 
 def test_parameters_stand_in_where_flops_are_not_known(tmp_path: Path) -> None:
     rows = [{**row, "costs": {"params": row["costs"]["params"]}} for row in ROWS]
-    info = students_info(studied(tmp_path, students=[{"rows": rows, "limits": {"flops": 1.0}}]))
+    info = scored_info(studied(tmp_path, scored=[{"rows": rows, "limits": {"flops": 1.0}}]))
     assert info is not None
     assert (info.cost, info.limit) == ("params", None)
 
@@ -66,9 +66,9 @@ def test_what_was_left_of_each_bin_is_drawn_round_by_round(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "broken",
     [
-        {"students": [{"rows": "none"}]},
-        {"students": [{"rows": [{"loss": "x"}, 3, {"loss": 1.0}], "limits": 4}]},
-        {"students": [{}], "binned": [{"block": "x"}, {"bins": {"a": 1}, "block": 0}]},
+        {"scored": [{"rows": "none"}]},
+        {"scored": [{"rows": [{"loss": "x"}, 3, {"loss": 1.0}], "limits": 4}]},
+        {"scored": [{}], "binned": [{"block": "x"}, {"bins": {"a": 1}, "block": 0}]},
         {"binned": [{"block": 0, "bins": {"1": "many"}}], "shrunk": [{"round": "x"}]},
         {"binned": [{"block": 0, "bins": {"1": 4}}], "shrunk": [{"block": 0, "round": 0}]},
     ],
@@ -79,4 +79,4 @@ def test_damaged_lines_break_nothing(tmp_path: Path, broken: dict[str, Any]) -> 
 
 def test_studies_without_students_have_no_such_sections(tmp_path: Path) -> None:
     page = Reader(page_html(studied(tmp_path)))
-    assert not {"students", "shrinking"} & set(page.ids())
+    assert not {"scored", "shrinking"} & set(page.ids())
