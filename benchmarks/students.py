@@ -113,7 +113,7 @@ def distilled(
     """A supernet of students after so many steps of the relation loss, and that loss."""
     supernet, loss = Supernet(space, seed=seed), RelationLoss(teacher)
     adopt(supernet, teacher)
-    config = CONFIG.replace(steps=taken, lr=5e-4, schedule="constant", seed=seed)
+    config = CONFIG.replace(steps=taken, lr=5e-4, seed=seed)
     policy = SandwichPolicy(supernet, between=2, turns=True)
     search_supernet(supernet, policy, task, config, ONLY, loss=loss)
     return supernet, loss

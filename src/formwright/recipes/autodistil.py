@@ -339,7 +339,7 @@ def small(variant: str = "few") -> AutoDistil:
         parts=(),
         proxied=8,
         turns=True,
-        search=training.replace(steps=800, lr=5e-4, schedule="constant"),
+        search=training.replace(steps=800, lr=5e-4),
         teaching=training.replace(steps=800, lr=2e-3, warmup=50),
         training=training,
         taught=0.5,
