@@ -1,19 +1,22 @@
 """One supernet for many sizes by the sandwich rule, beside a plain model of each size.
 
-    python benchmarks/sandwich.py --data FOLDER [--seeds 3] [--seconds 90]
+    python benchmarks/sandwich.py --data FOLDER [--seeds 3] [--seconds 64] [--together] [--alone]
 
 FOLDER holds a text as train.txt and valid.txt, or the same with .xz. A decoder whose width, depth,
 heads and inner size are open is trained by the sandwich rule for some seconds of processor time:
-the largest member, the smallest and two random ones at each update. Then members of three sizes
-are taken out and scored on the validation text, beside a plain model of the same architecture that
-was trained for the same processor time, and for a third of it, as three plain models together
-would have. Steps follow from a measured time per step, so that a busy machine changes nothing.
-Extraction is checked in float64. Results: benchmarks/results/sandwich.json.
+the largest member, the smallest and two random ones take turns, one at each update; with
+``--together`` all four share every update, as published, which gets a third of the updates. Then
+members of three sizes are taken out and scored on the validation text, beside a plain model of the
+same architecture that was trained for the same processor time, and for a third of it, as three
+plain models together would have. Steps follow from a measured time per step, so that a busy machine
+changes nothing. Extraction is checked in float64. Results: benchmarks/results/sandwich.json; bits
+per byte, and nats beside them.
 """
 
 import argparse
 import json
 import lzma
+import math
 import statistics
 import tempfile
 import time
@@ -38,8 +41,10 @@ MEMBERS = {
     "middle": {"width": 96, "ratio": 3, "depth": 3},
     "largest": {"width": 128, "ratio": 4, "depth": 4},
 }
-CONFIG = TrainConfig(batch_tokens=1024, lr=2e-3, warmup=40, log_every=50, checkpoint_every=10**6)
-TRIED = 12  # steps by which the time of one is measured
+CONFIG = TrainConfig(
+    batch_tokens=1024, optimiser="muon", lr=4e-3, warmup=40, log_every=50, checkpoint_every=10**6
+)
+TRIED = 24  # steps by which the time of one is measured
 
 
 def main() -> None:
@@ -47,13 +52,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=90.0)
+    parser.add_argument("--seconds", type=float, default=64.0)
+    parser.add_argument("--together", action="store_true", help="members share every update")
+    parser.add_argument("--alone", action="store_true", help="train no plain models beside it")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as place:
         task = load_task(f"lm:{unpacked(asked.data, Path(place))}?length=64")
-        rows = [compared(task, asked.seconds, seed) for seed in range(asked.seeds)]
-    found = {"seconds": asked.seconds, "seeds": rows, "means": means(rows)}
+        rows = [compared(task, asked, seed) for seed in range(asked.seeds)]
+    found = {
+        "seconds": asked.seconds,
+        "together": asked.together,
+        "seeds": rows,
+        "means": means(rows),
+    }
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for name, row in found["means"].items():
         print(name, json.dumps(row))
@@ -79,15 +91,17 @@ def space(task: Task) -> TreeSpace:
     return TreeSpace(Architecture(layers, backbone, frame=task.frame), name="sandwich")
 
 
-def compared(task: Task, seconds: float, seed: int) -> dict[str, Any]:
+def compared(task: Task, asked: argparse.Namespace, seed: int) -> dict[str, Any]:
     """One seed: the supernet's members and plain models of the same shapes."""
-    supernet, steps, spent = sandwiched(task, seconds, seed)
+    seconds = asked.seconds
+    supernet, steps, spent = sandwiched(task, seconds, seed, turns=not asked.together)
     row: dict[str, Any] = {"seed": seed, "supernet_steps": steps, "supernet_seconds": spent}
     for name, decisions in MEMBERS.items():
         member = supernet.extract(decisions)
         found = {"params": count(member.arch).params, "extraction": extraction(supernet, decisions)}
         found["supernet"] = score(task, member)
-        for words, share in (("plain", 1.0), ("plain_third", 1 / 3)):
+        found["supernet_nats"] = found["supernet"] * math.log(2)
+        for words, share in () if asked.alone else (("plain", 1.0), ("plain_third", 1 / 3)):
             model, taken = plain(task, member.arch, seconds * share, seed)
             found[words] = score(task, model)
             found[f"{words}_steps"] = taken
@@ -96,12 +110,14 @@ def compared(task: Task, seconds: float, seed: int) -> dict[str, Any]:
     return row
 
 
-def sandwiched(task: Task, seconds: float, seed: int) -> tuple[Supernet, int, float]:
+def sandwiched(
+    task: Task, seconds: float, seed: int, *, turns: bool
+) -> tuple[Supernet, int, float]:
     """A supernet after so many seconds of processor time."""
 
     def run(steps: int) -> tuple[Supernet, float]:
         supernet = Supernet(space(task), seed=seed)
-        policy = SandwichPolicy(supernet, between=2)
+        policy = SandwichPolicy(supernet, between=2, turns=turns)
         config = CONFIG.replace(steps=steps, seed=seed)
         begin = time.process_time()
         search_supernet(supernet, policy, task, config, SearchConfig(every=0))
@@ -147,8 +163,10 @@ def means(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for name in MEMBERS:
         found[name] = {}
-        for key in ("supernet", "plain", "plain_third"):
-            values = [row[name][key] for row in rows]
+        for key in ("supernet", "supernet_nats", "plain", "plain_third"):
+            values = [row[name][key] for row in rows if key in row[name]]
+            if not values:
+                continue
             found[name][key] = statistics.fmean(values)
             found[name][f"{key}_sd"] = statistics.stdev(values) if len(values) > 1 else 0.0
     return found

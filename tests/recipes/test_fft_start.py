@@ -132,7 +132,7 @@ def test_the_command_line_takes_folders_of_hugging_faces_format(
 def test_a_plain_search_says_where_it_applies(in_process: InProcess, tmp_path: Path) -> None:
     done = in_process("search", "--from", str(tmp_path))
     assert done.returncode == 2
-    assert "--from applies to the recipe fft" in done.stderr
+    assert "--from applies to the recipes fft" in done.stderr
 
 
 @cache

@@ -50,3 +50,20 @@ class TestDartformer(RecipeTestCase):
     changes = ("after=3",)
     other = "subset=3"
     same = ("supernet/trace.jsonl",)
+
+
+class TestAutoDistil(RecipeTestCase):
+    """A teacher, two supernets cut out of it, students that are tuned."""
+
+    name = "autodistil"
+    changes = ("order=important",)
+    other = "form=scores"
+    same = ("phases/*.json", "supernet/**/trace.jsonl")
+
+
+class TestNasBert(RecipeTestCase):
+    """Two blocks that shrink round by round, a table of models."""
+
+    name = "nasbert"
+    other = "shrinking.keep=3"
+    same = ("phases/*.json", "supernet/**/trace.jsonl")

@@ -16,7 +16,12 @@ from formwright.errors import InputError
 from formwright.ops import Past
 from formwright.space import OneOf, Repeat, TreeSpace
 from formwright.space import Span as SpanOf
-from formwright.strategy.gradient import SandwichPolicy, SearchConfig, search_supernet
+from formwright.strategy.gradient import (
+    ListedPolicy,
+    SandwichPolicy,
+    SearchConfig,
+    search_supernet,
+)
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
 from formwright.train.distill import logit_loss
@@ -184,3 +189,43 @@ def test_answers_that_are_no_scores_of_classes_cannot_teach() -> None:
         SandwichPolicy(supernet, distil=True)
     with pytest.raises(InputError, match="between=-1"):
         SandwichPolicy(supernet, between=-1)
+
+
+def test_members_may_take_turns() -> None:
+    supernet = Supernet(toy())
+    policy = SandwichPolicy(supernet, between=2, turns=True)
+    largest, smallest = (policy.end(largest=large) for large in (True, False))
+    for step in range(8):
+        drawn = policy.draws(step, torch.Generator().manual_seed(step))
+        assert len(drawn) == 1
+        member = supernet.decisions_under(drawn[0])
+        if step % 4 == 0:
+            assert member == largest
+        if step % 4 == 2:
+            assert member == smallest
+    others = {
+        str(supernet.decisions_under(policy.draws(1, torch.Generator().manual_seed(n))[0]))
+        for n in range(20)
+    }
+    assert len(others) > 5
+    with pytest.raises(InputError, match="needs the largest member at every update"):
+        SandwichPolicy(supernet, distil=True, turns=True)
+
+
+def test_a_list_of_members_is_all_that_is_drawn() -> None:
+    found = toy()
+    supernet = Supernet(found)
+    members = [found.sample(Random(n)) for n in range(3)]
+    policy = ListedPolicy(supernet, members)
+    drawn = [
+        supernet.decisions_under(policy.gates(0, torch.Generator().manual_seed(n)))
+        for n in range(40)
+    ]
+    wanted = [supernet.decisions_under(supernet.gates_for(m)) for m in members]
+    assert {str(d) for d in drawn} == {str(w) for w in wanted}
+    shares = policy.probabilities()
+    depths = [m["depth"] for m in members]
+    assert shares["depth"] == pytest.approx([depths.count(d) / 3 for d in (1, 2)])
+    assert policy.derive() == found.checked(members[0])
+    with pytest.raises(InputError, match="none are left"):
+        ListedPolicy(supernet, [])

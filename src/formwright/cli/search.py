@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 # What a recipe can be told; its presets decide everything else.
 RECIPE_OPTIONS = (
     "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
-    "budget", "trials",
+    "budget", "trials", "max_latency", "max_params", "max_flops",
 )  # fmt: skip
 
-RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
+RECIPE_HELP = "A published system: lts, par, fft, dartformer, autodistil, nasbert; or nothing."
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
-FROM_HELP = "A trained BERT to begin at: a model's folder, ours or Hugging Face's; for fft."
+FROM_HELP = "A trained model to begin at: its folder; for fft, autodistil and nasbert."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."
 SHARE_HELP = "Trials take over weights of the trial they are most like; finals never do."
 SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
@@ -82,7 +82,8 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
 
     if typed["from_"] is not None:
         raise InputError(
-            "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
+            "--from applies to the recipes fft, autodistil and nasbert: formwright search fft "
+            "--from FOLDER --task TASK."
         )
     _refuse_idle(typed, given)
     same = ("task", "space", "width", "baseline", "estimator", "cost", "seed", "trials", "share")
@@ -133,6 +134,13 @@ def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
         target=typed["target"],
         changes=typed["set_"] or (),
     )
+    limits = {
+        "max_latency": _milliseconds(typed["max_latency"]),
+        "max_params": _count(typed["max_params"]),
+        "max_flops": _count(typed["max_flops"]),
+    }
+    if any(limits.values()):
+        made = made.bounded({name: most for name, most in limits.items() if most})
     if "budget" in given or "trials" in given:
         budget = typed["budget"]
         made = made.within(seconds(budget) if budget else None, typed["trials"])
@@ -297,7 +305,7 @@ def _refuse(recipe: str, options: list[str]) -> None:
         raise InputError(
             f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
             "set a hyperparameter with --set, or search without a recipe; --task, --preset, "
-            "--target, --seed, --workers, --out and for fft --from apply."
+            "--target, --seed, --workers and --out apply, and --from for fft, autodistil, nasbert."
         )
 
 

@@ -18,6 +18,7 @@ from formwright.files import write_atomically
 from formwright.model import Model
 from formwright.tasks import Task, load_task
 from formwright.train import Result, TrainConfig, rate_for, train
+from formwright.train.engine import Loss
 from formwright.trial import Trial
 
 known_task = lru_cache(maxsize=4)(load_task)  # read once per process, not once per trial
@@ -84,6 +85,10 @@ class Training(Estimator):
         arch: Architecture = work.arch.fitted(task.frame)
         return arch
 
+    def loss(self, work: Work, task: Task) -> Loss | None:
+        """What is made small in place of the task's loss; None for that."""
+        return None
+
     def fidelity(self, trial: Trial) -> TrainConfig:
         """The numbers of one trial; its last checkpoint is its end."""
         steps, seconds = trial.steps, trial.train_seconds
@@ -100,14 +105,15 @@ class Training(Estimator):
         # Work in the caller's own process may say when to stop.
         stop = getattr(work, "stop", None)
         trunk = config.replace(score_batches=0) if self.cooldown else config
-        model, result = self._train(self.begun(work, task), task, trunk, folder, stop)
+        heard: dict[str, Any] = {"stop": stop, "loss": self.loss(work, task)}
+        model, result = self._train(self.begun(work, task), task, trunk, folder, **heard)
         more = {"steps": float(result.steps)}
         if self.cooldown:
             branch, taken = folder.with_name("branch"), result.steps
             if not branch.exists():
                 inherit(folder, branch)
             config = cooled(config, taken, math.ceil(self.cooldown * taken))
-            _, result = self._train(model, task, config, branch, stop)
+            _, result = self._train(model, task, config, branch, **heard)
             more["cooldown_steps"] = float(result.steps - taken)
         slope = slope_of(folder, int(more["steps"]))
         return {
@@ -125,10 +131,13 @@ class Training(Estimator):
         task: Task,
         config: TrainConfig,
         folder: Path,
+        *,
         stop: Callable[[], bool] | None,
+        loss: Loss | None,
     ) -> tuple[Model, Result]:
         """Train to the end, or raise what kept it from there."""
-        model, result = train(what, task, config, out=folder, device=self.device, stop=stop)
+        about: dict[str, Any] = {"out": folder, "device": self.device, "stop": stop, "loss": loss}
+        model, result = train(what, task, config, **about)
         if result.state == "interrupted":
             raise KeyboardInterrupt if stop is None else Stopped
         if result.state == "diverged":

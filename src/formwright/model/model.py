@@ -209,9 +209,13 @@ class Model(nn.Module):
     def loss(self, tokens: Tensor, targets: Tensor, **inputs: Any) -> Tensor:
         """Negative log-likelihood of each target (b, n); only for heads that score symbols."""
         x, _ = self.features(tokens, **inputs)
+        return self.loss_at(x.flatten(0, 1), targets.flatten()).view_as(targets)
+
+    def loss_at(self, x: Tensor, targets: Tensor) -> Tensor:
+        """The same for vectors (k, w) that ``features`` gave and their targets (k,)."""
         head: Any = self.head
-        found = head.loss(x.flatten(0, 1), targets.flatten(), self.embedding)
-        return found.view_as(targets)
+        found: Tensor = head.loss(x, targets, self.embedding)
+        return found
 
     def _enter(self, tokens: Tensor, segments: Tensor | None, ctx: Context) -> Tensor:
         x = self.embedding.look_up(tokens)

@@ -30,6 +30,7 @@ from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outc
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig
+from formwright.train.engine import Loss
 from formwright.train.run import tidy
 from formwright.trial import Proposal, Trial
 
@@ -302,17 +303,24 @@ class Session:
         choices: SearchConfig,
         folder: Path,
         on_event: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        task: str = "",
+        loss: Loss | None = None,
     ) -> SearchResult:
-        """Search a supernet to its end, or from where it was stopped."""
+        """Search a supernet to its end, or from where it was stopped.
+
+        ``task`` and ``loss`` are the recipe's and the task's when not given.
+        """
         found = search_supernet(
             supernet,
             policy,
-            known_task(self.recipe.task),
+            known_task(task or self.recipe.task),
             training.replace(seed=self.recipe.seed),
             choices,
             out=folder,
             on_event=on_event,
             stop=lambda search: self.stopped(),
+            loss=loss,
         )
         if found.state == "stopped":
             raise Stopped

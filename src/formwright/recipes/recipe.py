@@ -118,8 +118,15 @@ class Recipe(ABC):
     def beginning_at(self, folder: str) -> Self:
         """The same from a trained model."""
         raise InputError(
-            f"The recipe {self.name!r} begins with new weights; --from applies to fft and its "
-            "variants."
+            f"The recipe {self.name!r} begins with new weights; --from applies to fft, autodistil, "
+            "nasbert and their variants."
+        )
+
+    def bounded(self, limits: Mapping[str, float]) -> Self:
+        """The same with limits: of milliseconds of latency, parameters or FLOPs, by name."""
+        raise InputError(
+            f"The recipe {self.name!r} knows no limit, so --max-latency, --max-params and "
+            "--max-flops do not apply; they do for autodistil, nasbert and the usual search."
         )
 
     def within(self, seconds: float | None, trials: int | None) -> Self:

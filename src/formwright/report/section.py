@@ -23,6 +23,8 @@ _ORDER = (
     "selected",
     "shares",
     "pruning",
+    "scored",
+    "shrinking",
     "gates",
     "members",
     "lineage",

@@ -174,6 +174,8 @@ class Repeat(Choice):
     ``which`` says which of the ``high`` copies stand for fewer: the ``first`` ones; ``spread``
     evenly, copy i * high // n for the i-th of n (AutoDistil, Xu et al. 2022,
     https://arxiv.org/abs/2201.12507); or, for each number from ``low`` on, the copies themselves.
+    ``among`` says how many copies there are to stand for them, where that is more than ``high``: 4
+    to 7 layers spread over the 12 of a teacher.
     """
 
     name: str
@@ -182,6 +184,7 @@ class Repeat(Choice):
     high: int
     shared: tuple[str, ...] = ()
     which: LayerMap | tuple[tuple[int, ...], ...] = "first"
+    among: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -191,17 +194,27 @@ class Repeat(Choice):
                 f"repeat {self.name!r} from {self.low} to {self.high} is empty; "
                 "give 0 <= low <= high."
             )
+        if self.among is not None and self.among < self.high:
+            raise SpecError(
+                f"repeat {self.name!r} needs up to {self.high} copies among {self.among}; give as "
+                "many as there may be, or more."
+            )
         if not isinstance(self.which, str):
             object.__setattr__(self, "which", tuple(map(tuple, self.which)))
         counts = [len(kept) for kept in self.kept]
         rising = all(list(kept) == sorted(set(kept)) for kept in self.kept)
-        known = {index for kept in self.kept for index in kept} <= set(range(self.high))
+        known = {index for kept in self.kept for index in kept} <= set(range(self.number))
         if counts != list(range(self.low, self.high + 1)) or not (rising and known):
             raise SpecError(
                 f"repeat {self.name!r} cannot be read from which={self.which!r}; give first, "
                 f"spread, or for each number from {self.low} to {self.high} so many different "
-                f"copies from 0 to {self.high - 1} in rising order."
+                f"copies from 0 to {self.number - 1} in rising order."
             )
+
+    @property
+    def number(self) -> int:
+        """How many copies there are."""
+        return self.high if self.among is None else self.among
 
     @property
     def kept(self) -> tuple[tuple[int, ...], ...]:
@@ -210,13 +223,13 @@ class Repeat(Choice):
         if self.which == "first":
             return tuple(tuple(range(n)) for n in numbers)
         if self.which == "spread":
-            return tuple(tuple(i * self.high // n for i in range(n)) for n in numbers)
+            return tuple(tuple(i * self.number // n for i in range(n)) for n in numbers)
         return self.which
 
     def copies(self) -> tuple[Any, ...]:
         """The units, their choices renamed."""
         own = {choice.name for choice in choices_in(self.unit)} - set(self.shared)
-        return tuple(renamed(self.unit, str(i), own) for i in range(self.high))
+        return tuple(renamed(self.unit, str(i), own) for i in range(self.number))
 
 
 def stack_of(*layers: Any) -> Stack:

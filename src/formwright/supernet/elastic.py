@@ -57,6 +57,11 @@ class ElasticOp(Operator):
         """The weights of the large operator under gates on its slices."""
         return weighed(self.large, dict(self.whole.named_parameters()), self.masks(), self.site)
 
+    def running(self) -> nn.Module:
+        """The module that is run at the sizes of the moment."""
+        node = self.node(self.holder.sizes)
+        return self.whole if self.sliced or node == self.large else self._made(node)[0]
+
     def slices(self) -> dict[str, Tensor]:
         """The weights of the operator at the sizes of the moment, as slices of the large one's."""
         return self._made(self.node(self.holder.sizes))[1](self.whole)

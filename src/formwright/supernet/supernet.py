@@ -141,6 +141,7 @@ class Supernet(Model):
     features = _at_size(Model.features)
     encode = _at_size(Model.encode)
     loss = _at_size(Model.loss)
+    loss_at = _at_size(Model.loss_at)
     enter = _at_size(Model.enter)
     read = _at_size(Model.read)
     run = _at_size(Model.run)

@@ -80,6 +80,16 @@ class _Remembering(Builder):
         return module
 
 
+def remembering(model: Model) -> Model:
+    """A copy of a model whose modules know what they were built from, as ``reorder`` needs it."""
+    weight = next(model.parameters())
+    with torch.random.fork_rng(devices=[]):
+        made = Model(model.arch, _Remembering()).to(weight)
+    made.load_state_dict(model.state_dict())
+    remember_frame(made)
+    return made.train(model.training)
+
+
 def _axes(arch: Architecture) -> dict[str, tuple[Axis, ...]]:
     """What the axes of each tensor of an architecture are made of, without building its weights."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):

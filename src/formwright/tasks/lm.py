@@ -324,9 +324,7 @@ class MaskedTask(StreamTask):
         targets = batch.targets.flatten()
         # the head only looks at hidden tokens; their number is known, so nothing waits for it
         places = torch.nonzero_static(targets != IGNORED, size=batch.count).squeeze(-1)
-        head: Any = model.head
-        found: Tensor = head.loss(x.flatten(0, 1)[places], targets[places], model.embedding)
-        return found
+        return model.loss_at(x.flatten(0, 1)[places], targets[places])
 
     def style(self, width: int) -> Style:
         return style("bert", width)

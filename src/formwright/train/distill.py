@@ -6,14 +6,18 @@ https://arxiv.org/abs/2012.15828, as AutoDistil uses them, https://arxiv.org/abs
 b batch, n token, w width, h relation head
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from formwright.errors import InputError
 from formwright.ops.attention.attention import AttentionOp
+
+# ``softmax`` as the paper of AutoDistil has it; ``scores`` before it, as its released code.
+RelationForm = Literal["softmax", "scores"]
 
 
 def logit_loss(
@@ -39,31 +43,54 @@ def hidden_loss(student: Tensor, teacher: Tensor, *, mask: Tensor | None = None)
     return _mean((student - teacher).square().mean(dim=-1), mask)
 
 
-def relations(x: Tensor, heads: int, mask: Tensor | None = None) -> Tensor:
+def relations(
+    x: Tensor, heads: int, mask: Tensor | None = None, form: RelationForm = "softmax"
+) -> Tensor:
     """How alike tokens are in one kind of vector: softmax(A A^T / sqrt(d)), (b, h, n, n).
 
     x (b, n, w) is split anew into ``heads``, whatever its own heads were, so that student and
-    teacher can have different numbers; channels left over are dropped.
+    teacher can have different numbers; channels left over are dropped. With ``scores`` they stay
+    as they are before the softmax, and padded columns are 0.
     """
     size = x.shape[-1] // heads
+    if size < 1:
+        raise InputError(
+            f"{x.shape[-1]} channels cannot be split into {heads} relation heads; give a student "
+            "with more heads, or fewer relation heads."
+        )
     split = x[..., : heads * size].unflatten(-1, (heads, size)).transpose(1, 2)  # (b, h, n, d)
     scores = split @ split.transpose(-1, -2) * size**-0.5
+    if form == "scores":
+        return scores if mask is None else scores.masked_fill(~mask[:, None, None, :], 0.0)
     if mask is not None:
         scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
     return scores.softmax(dim=-1)
 
 
 def relation_loss(
-    student: dict[str, Tensor],
-    teacher: dict[str, Tensor],
+    student: Mapping[str, Tensor],
+    teacher: Mapping[str, Tensor],
     *,
     heads: int,
     mask: Tensor | None = None,
+    form: RelationForm = "softmax",
 ) -> Tensor:
     """Sum over queries, keys and values of the mean squared difference of their relations."""
-    total = next(iter(student.values())).new_zeros(())
-    for name in teacher:
-        ours, theirs = (relations(x[name], heads, mask) for x in (student, teacher))
+    known = {name: relations(x, heads, mask, form) for name, x in teacher.items()}
+    return relation_distance(student, known, mask=mask, form=form)
+
+
+def relation_distance(
+    student: Mapping[str, Tensor],
+    known: Mapping[str, Tensor],
+    *,
+    mask: Tensor | None = None,
+    form: RelationForm = "softmax",
+) -> Tensor:
+    """``relation_loss`` against relations (b, h, n, n) of a teacher that are known already."""
+    total = next(iter(known.values())).new_zeros(())
+    for name, theirs in known.items():
+        ours = relations(student[name], theirs.shape[1], mask, form)
         each = (ours - theirs).square().mean(dim=1)  # over heads: (b, n, n)
         total = total + (each.mean() if mask is None else _mean(each.mean(dim=-1), mask))
     return total

@@ -3,6 +3,7 @@
 from formwright.strategy.gradient.bernoulli import BernoulliPolicy
 from formwright.strategy.gradient.config import SearchConfig
 from formwright.strategy.gradient.gumbel import GumbelPolicy, Temperature
+from formwright.strategy.gradient.listed import ListedPolicy
 from formwright.strategy.gradient.policy import GatePolicy
 from formwright.strategy.gradient.real import RealPolicy
 from formwright.strategy.gradient.sandwich import SandwichPolicy
@@ -16,6 +17,7 @@ __all__ = [
     "Diverged",
     "GatePolicy",
     "GumbelPolicy",
+    "ListedPolicy",
     "RealPolicy",
     "SandwichPolicy",
     "SearchConfig",

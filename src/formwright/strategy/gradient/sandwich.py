@@ -3,7 +3,9 @@
 Papers: universally slimmable networks, Yu and Huang 2019, https://arxiv.org/abs/1903.05134, for the
 sandwich rule and in-place distillation; BigNAS, Yu et al. 2020, https://arxiv.org/abs/2003.11142.
 Differs from the papers: gradients are averaged over the members, in place of adding them up, and
-the largest member answers once more for the others, without a gradient.
+the largest member answers once more for the others, without a gradient. With ``turns`` each update
+has one member, and the same four take turns: per second of processor time that taught members of a
+decoder by far the most (``benchmarks/sandwich.py``).
 """
 
 from typing import Any
@@ -36,10 +38,23 @@ class SandwichPolicy(SinglePathPolicy):
         supernet: Whose gates they are.
         between: Random members beside the largest and the smallest.
         distil: Whether members but the largest learn from its answers, not from the data.
+        turns: Whether members take turns, one at each update, in place of sharing every one.
     """
 
-    def __init__(self, supernet: Supernet, *, between: int = 2, distil: bool = False) -> None:
+    def __init__(
+        self,
+        supernet: Supernet,
+        *,
+        between: int = 2,
+        distil: bool = False,
+        turns: bool = False,
+    ) -> None:
         super().__init__(supernet)
+        if distil and turns:
+            raise InputError(
+                "distil=True needs the largest member at every update; use turns=False, or learn "
+                "from the data."
+            )
         if between < 0:
             raise InputError(f"between={between} must be at least 0.")
         if distil and not _scores_classes(supernet):
@@ -47,13 +62,23 @@ class SandwichPolicy(SinglePathPolicy):
                 "distil=True needs answers that are scores of classes, which the head "
                 f"{supernet.frame.head.NAME} does not give; use distil=False."
             )
-        self.between, self.distil = between, distil
+        self.between, self.distil, self.turns = between, distil, turns
         self.parameters_of = supernet.prices(_params)
 
     def draws(self, step: int, rng: torch.Generator) -> list[Gates]:
-        """The largest member first, then the smallest, then random ones."""
+        """The largest member first, then the smallest, then random ones; or whose turn it is."""
+        if self.turns:
+            return [self._turn(step, rng)]
         ends = [gates_of(self.slots, self.end(largest=largest)) for largest in (True, False)]
         return [*ends, *(self.gates(step, rng) for _ in range(self.between))]
+
+    def _turn(self, step: int, rng: torch.Generator) -> Gates:
+        """The largest, half of the random ones, the smallest, the other half."""
+        place = step % (2 + self.between)
+        smallest = 1 + self.between // 2
+        if place in (0, smallest):
+            return gates_of(self.slots, self.end(largest=place == 0))
+        return self.gates(step, rng)
 
     def loss(self, given: Loss) -> Loss:
         return _InPlace(self, given) if self.distil else given
