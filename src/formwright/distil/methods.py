@@ -23,12 +23,8 @@ from formwright.errors import InputError
 from formwright.registry import Registry
 
 BLOCKS, AUTO = "blocks", "auto"
-# Methods that belong here and are recipes of their own until they are announced.
-_ELSEWHERE = {
-    "autodistil": "formwright search autodistil",
-    "nasbert": "formwright search nasbert",
-    "fft": "formwright search fft --from MODEL --task TASK",
-}
+# A search that begins at a trained model too, but takes what it may lose in place of a limit.
+_ELSEWHERE = {"fft": "formwright search fft --from MODEL --task TASK"}
 
 
 @dataclass(frozen=True)

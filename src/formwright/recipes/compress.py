@@ -369,7 +369,7 @@ class Compress(Recipe):
         config = self._numbers(session.recall("plan")["steps"])
         heard = _share_of(session, "teaching a student", config.steps or 1)
         return Together(
-            Counted(target.new_tokens),
+            Counted.on(target),
             Measured(target, seconds=3 * self.measuring, precision=0.01),
             Learnt(blocks, self.teaching, config, heard),
         )

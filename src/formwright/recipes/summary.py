@@ -158,7 +158,9 @@ def _headline(
         f"{taken['params'] / 1e6:.2f}M of {teacher['params'] / 1e6:.2f}M parameters; it gives the "
         f"teacher's answer in {100 * taken['agreement']:.1f} % of the cases."
     )
-    if taken["role"] != "found":
+    if taken["role"] == recipe.method:
+        said += f" {recipe.method} found it: no combination of blocks was better."
+    elif taken["role"] != "found":
         said += f" It is the simple one ({taken['role']}): no combination of blocks was better."
     lost = _lost(teacher, taken, quality)
     if recipe.max_drop is not None and lost > recipe.max_drop:
