@@ -135,9 +135,9 @@ def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
         changes=typed["set_"] or (),
     )
     limits = {
-        "max_latency": _milliseconds(typed["max_latency"]),
-        "max_params": _count(typed["max_params"]),
-        "max_flops": _count(typed["max_flops"]),
+        "max_latency": milliseconds(typed["max_latency"]),
+        "max_params": amount(typed["max_params"]),
+        "max_flops": amount(typed["max_flops"]),
     }
     if any(limits.values()):
         made = made.bounded({name: most for name, most in limits.items() if most})
