@@ -1,4 +1,4 @@
-"""Students cut out of a teacher: what the figures of issue 15 say of supernets and of the table.
+"""Students cut out of a teacher: how supernets rank them, what they cost, and the large table.
 
     python benchmarks/students.py PART [PART ...] [--seeds 3] [--short]
 
