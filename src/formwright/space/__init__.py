@@ -14,6 +14,7 @@ from formwright.space.registry import (
     space_names,
 )
 from formwright.space.space import (
+    Comparable,
     Countable,
     Crossable,
     Encodable,
@@ -26,6 +27,7 @@ from formwright.space.tree import TreeSpace
 
 __all__ = [
     "Choice",
+    "Comparable",
     "Constraint",
     "Countable",
     "Crossable",

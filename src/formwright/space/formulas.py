@@ -31,10 +31,11 @@ from formwright.arch.layer import Layer, Residual, Stack
 from formwright.arch.site import Site
 from formwright.arch.style import Style, style
 from formwright.errors import ShapeError, SpecError
+from formwright.space.functions import formula_print
 from formwright.space.genes import GeneSpace, gene_data, gene_of, taken
 from formwright.space.part import Decisions
 from formwright.space.registry import published_space, space_kind
-from formwright.space.space import Crossable, changed_decisions
+from formwright.space.space import Comparable, Crossable, changed_decisions
 
 PAPER = "https://arxiv.org/abs/2107.07445"
 FRAME = Frame(vocab=30_522, length=512, head=MaskedLM())
@@ -66,7 +67,7 @@ def autobert_zero(
 
 
 @space_kind("formulas")
-class FormulaSpace(GeneSpace, Crossable):
+class FormulaSpace(GeneSpace, Crossable, Comparable):
     """Models whose layers are formulas or convolutions, each with a feed-forward behind it.
 
     The decision of a layer is the kernel of a convolution, or the tidy formula. The first two
@@ -95,6 +96,16 @@ class FormulaSpace(GeneSpace, Crossable):
         layers = (like.replace(inner=self._layer(taken(decisions, n), n)) for n in self._names)
         stack = Stack(tuple(part for layer in layers for part in (layer, feedforward)))
         return self.base.replace(layers=stack)
+
+    def fingerprint(self, decisions: Decisions) -> str:
+        causal = self._site.causal
+        layers = (taken(decisions, name) for name in self._names)
+        return " ".join(
+            str(layer)
+            if isinstance(layer, int)
+            else formula_print(gene_of(layer, "formula", Formula), causal=causal)
+            for layer in layers
+        )
 
     def explain(self, parent: Decisions, child: Decisions) -> str:
         words = ({name: self._words(d[name]) for name in self._names} for d in (parent, child))

@@ -22,9 +22,11 @@ from formwright.arch.graph.unfold import straight_line
 from formwright.arch.layer import LayerNorm, Stack
 from formwright.arch.style import Style, usual_heads
 from formwright.errors import ShapeError
+from formwright.space.functions import program_print
 from formwright.space.genes import GeneSpace, gene_data, gene_of, taken
 from formwright.space.part import Decisions
 from formwright.space.registry import published_space, space_kind
+from formwright.space.space import Comparable
 
 PAPER = "https://arxiv.org/abs/2109.08668"
 FRAME = Frame(vocab=32_128, length=64, head=LanguageModel())
@@ -59,7 +61,7 @@ def primer(
 
 
 @space_kind("programs")
-class ProgramSpace(GeneSpace):
+class ProgramSpace(GeneSpace, Comparable):
     """Models of one program, repeated; the decision is the tidy program."""
 
     def draw(self, rng: Random) -> Decisions:
@@ -81,6 +83,11 @@ class ProgramSpace(GeneSpace):
     def resolve(self, decisions: Decisions) -> Architecture:
         program = gene_of(taken(decisions, "program"), "program", Program)
         return self.base.replace(layers=Stack((program,) * len(self.base.layers.layers)))
+
+    def fingerprint(self, decisions: Decisions) -> str:
+        program = gene_of(taken(decisions, "program"), "program", Program)
+        ((_, _, site),) = self.base.stacks()
+        return program_print(program, site.width, causal=site.causal)
 
     def explain(self, parent: Decisions, child: Decisions) -> str:
         old, young = (self._program(self.resolve(found)) for found in (parent, child))

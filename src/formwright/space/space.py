@@ -271,6 +271,14 @@ class Crossable(Space):
         return self._child(lambda: self.blend(a, b, rng), a, rng, looks)
 
 
+class Comparable(Space):
+    """A space that can tell whether two members compute the same."""
+
+    @abstractmethod
+    def fingerprint(self, decisions: Decisions) -> str:
+        """Equal for members that compute the same function, as far as can be told quickly."""
+
+
 class Invertible(Space):
     """A space that can tell where a member lies in it."""
 
