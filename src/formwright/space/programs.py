@@ -99,6 +99,31 @@ class ProgramSpace(GeneSpace, Comparable):
         said = "; ".join(f"{verb} {_listed(words)}" for verb, words in told if words)
         return said or ("the same instructions on other values" if old != young else "")
 
+    def without(self, decisions: Decisions, seed: Decisions) -> list[tuple[Decisions, str]]:
+        """A program less one of the instructions that the seed has not, each in turn, with words.
+
+        What no longer fits, or computes the same as another, is left out.
+        """
+        program, plain = (self._program(self.resolve(found)) for found in (decisions, seed))
+        more = _words(program) - _words(plain)
+        found: dict[str, tuple[Decisions, str]] = {}
+        for index, sub in enumerate(program.subprograms):
+            for place, do in enumerate(sub.code):
+                if _said(program, do) in more:
+                    less = tidy_program(_deleted(program, index, place))
+                    if self._fits(less) and less != program:
+                        child = _decided(less)
+                        words = f"without {_said(program, do)}"
+                        found.setdefault(self.fingerprint(child), (child, words))
+        return list(found.values())
+
+    def _fits(self, program: Program) -> bool:
+        try:
+            straight_line(program, self.base.backbone.width)
+        except ShapeError:
+            return False
+        return True
+
     def seeds(self) -> dict[str, Decisions]:
         """What a search may begin with, and what the paper's search found."""
         sizes = _sizes(self.base.backbone.width)
@@ -135,15 +160,7 @@ def mutated(rng: Random, program: Program, width: int) -> Program:
 
 def delete(rng: Random, program: Program) -> Program:
     """One instruction less; who read its result reads its first input."""
-    index, place = _anywhere(rng, program)
-    sub = program.subprograms[index]
-    gone, instead = sub.inputs + place, sub.code[place].first
-
-    def where(value: int) -> int:
-        return instead if value == gone else value - (value > gone)
-
-    later = (_moved(do, where) for do in sub.code[place + 1 :])
-    return _with_code(program, index, [*sub.code[:place], *later])
+    return _deleted(program, *_anywhere(rng, program))
 
 
 def insert(rng: Random, program: Program) -> Program:
@@ -206,6 +223,18 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 # --- what they are made of ---------------------------------------------------------------
+
+
+def _deleted(program: Program, index: int, place: int) -> Program:
+    """The program without an instruction of a subprogram."""
+    sub = program.subprograms[index]
+    gone, instead = sub.inputs + place, sub.code[place].first
+
+    def where(value: int) -> int:
+        return instead if value == gone else value - (value > gone)
+
+    later = (_moved(do, where) for do in sub.code[place + 1 :])
+    return _with_code(program, index, [*sub.code[:place], *later])
 
 
 def _sizes(width: int) -> tuple[int, int, int]:
