@@ -25,8 +25,8 @@ class TestPrimer(RecipeTestCase):
     name = "primer"
     other = "members=7"
     same = ("phases/*.json", "steps/*.json")
-    stops = (0.0, 0.5)
-    kills = (0.4, 0.9)
+    stops = (0.5,)
+    kills = (0.6,)
 
 
 def test_the_paper_trains_in_bands_of_which_half_are_passed() -> None:

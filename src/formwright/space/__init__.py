@@ -1,5 +1,6 @@
 """Spaces: sets of architectures, declared once as an architecture with choices left open."""
 
+from formwright.space.cell_rules import KeepsNorms, ReadsSource, ResidualPath
 from formwright.space.choice import Choice, Derived, Maybe, OneOf, Repeat, SomeOf, Span
 from formwright.space.constraint import Constraint, Unsatisfied, Where
 from formwright.space.limit import Limit
@@ -36,11 +37,14 @@ __all__ = [
     "Encodable",
     "Enumerable",
     "Invertible",
+    "KeepsNorms",
     "Limit",
     "Looks",
     "Maybe",
     "OneOf",
+    "ReadsSource",
     "Repeat",
+    "ResidualPath",
     "SomeOf",
     "Space",
     "Span",
