@@ -9,6 +9,7 @@ from formwright.cli import (
     describe,
     diff,
     eval,
+    explain,
     export,
     measure,
     ops,
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (zoo, describe, diff, ops, measure, targets, profile, search):
+for verb in (zoo, describe, explain, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
 for verb in (show, spaces, train, eval, predict, export, report):
