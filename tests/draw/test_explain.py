@@ -147,6 +147,8 @@ def test_the_transformer_reads_as_it_is_printed_in_papers() -> None:
         "a1 = x + concat(softmax(0.25 (n1 W1 (n1 W2)^T)) (n1 W3)) W4\n"
         "y = a1 + max(layernorm(a1) W5 + b1, 0) W6 + b2"
     )
+    assert found.sizes[0] == "W1: 64 to 16, in each of 4 heads"
+    assert found.sizes[-1] == "W6: 256 to 64"
     assert found.latex.startswith("\\begin{aligned}\nn_{1} &= ")
     assert r"\operatorname{softmax}" in found.latex
 

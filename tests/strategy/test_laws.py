@@ -31,6 +31,7 @@ SMALL: dict[
     "optuna": {"sampler": "nsgaii", "population_size": 10},
     "given": {"random": 1000},
     "progressive": {"population": 8, "tournament": 4, "every": 6, "stages": (1, 2, 4)},
+    "opnas": {"start": 8, "parents": 4, "population": 8, "tournament": 4},
     "bands": {"population": 8, "tournament": 4, "stages": (1, 3, 7)},
 }
 FEW = {"candidates": 60, "period": 3}

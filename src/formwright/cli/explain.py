@@ -48,7 +48,7 @@ def run(
 def _lines(one: Any, latex: bool) -> list[str]:
     text = one.maths.latex if latex else one.maths.plain
     found: list[str] = text.splitlines()
-    return found
+    return found if latex else [*found, *one.maths.sizes]
 
 
 def _data(one: Any) -> dict[str, Any]:
@@ -60,5 +60,6 @@ def _data(one: Any) -> dict[str, Any]:
         "notation": write(one.layer),
         "maths": one.maths.plain,
         "latex": one.maths.latex,
+        "sizes": list(one.maths.sizes),
         "code": one.code,
     }

@@ -63,10 +63,12 @@ class Maths:
     Args:
         title: What it is.
         lines: In the order in which they are computed; the last gives y.
+        sizes: What each matrix maps, as ``W1: 64 to 32, in each of 4 heads``.
     """
 
     title: str
     lines: tuple[Line, ...]
+    sizes: tuple[str, ...] = ()
 
     @property
     def plain(self) -> str:
@@ -171,6 +173,7 @@ class _Program:
         self.counts: Counter[str] = Counter()
         self.lines: list[Line] = []
         self.said: list[Said] = []
+        self.sizes: list[str] = []
 
     def written(self) -> Maths:
         last = len(self.steps) - 1
@@ -183,7 +186,7 @@ class _Program:
                 value = self.line(self.letter(step), value)
             self.said.append(value)
         self.lines.append(Line(Said("y", "y"), self.said[-1]))
-        return Maths("program", tuple(self.lines))
+        return Maths("program", tuple(self.lines), tuple(self.sizes))
 
     def letter(self, step: Step) -> str:
         return "s" if step.result.kind == "scores" else "n" if step.op == "norm" else "a"
@@ -196,6 +199,13 @@ class _Program:
     def weight(self, letter: str) -> Said:
         self.counts[letter] += 1
         return _named(letter, self.counts[letter])
+
+    def matrix(self, step: Step) -> Said:
+        """The weights of a dense map; their size is noted."""
+        name, lanes = self.weight("W"), step.result.lanes
+        many = f", in each of {lanes} heads" if lanes > 1 else ""
+        self.sizes.append(f"{name.plain}: {step.weight[1]} to {step.result.width}{many}")
+        return name
 
     def value(self, step: Step, of: list[Said]) -> Said:
         """What a step gives."""
@@ -226,9 +236,9 @@ class _Program:
         """Steps with weights."""
         match step.op:
             case "conv1":
-                return _times(of[0], " ", self.weight("W"), r" \, ")
+                return _times(of[0], " ", self.matrix(step), r" \, ")
             case "dense":
-                product = _times(of[0], " ", self.weight("W"), r" \, ")
+                product = _times(of[0], " ", self.matrix(step.parts[0]), r" \, ")
                 return _joined(product, "+", self.weight("b"))
             case "scale":
                 return _times(of[0], " * ", self.weight("g"), r" \odot ")

@@ -129,7 +129,8 @@ class Evolving(Recipe):
         refused = sum(t.state == "failed" for t in begun)
         taken = sum(self._taken(t) for t in trials if t.done)
         whole = self.stages[-1] * sum(t.done for t in begun) * self._unit(trials)
-        saved = f"hurdles took {taken / whole:.2f} of the time without them" if whole else ""
+        share = taken / whole if whole and len(self.stages) > 1 else None
+        saved = "" if share is None else f"hurdles took {share:.2f} of the time without them"
         words = f"{len(begun)} members were tried, {refused} of them could not be trained"
         told = f"{words}; {saved}." if saved else f"{words}."
         return [*self._against_seed(session), told]
