@@ -11,6 +11,7 @@ from formwright.cli import (
     eval,
     explain,
     export,
+    keep,
     measure,
     ops,
     predict,
@@ -36,7 +37,7 @@ app = typer.Typer(
 for verb in (zoo, describe, explain, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, spaces, train, eval, predict, export, report):
+for verb in (show, keep, spaces, train, eval, predict, export, report):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
 
