@@ -185,3 +185,20 @@ def test_functions_that_were_tried_are_not_tried_again() -> None:
     history = searched(search, 30, lambda decisions, steps: rng.random())
     assert len({key_of(trial.decisions) for trial in history}) == 30
     assert len({space.fingerprint(trial.decisions) for trial in history}) == 30
+
+
+def test_random_search_with_the_same_hurdles_has_no_parents_but_promotions() -> None:
+    options: dict[str, Any] = {"population": 4, "tournament": 2, "stages": (1, 3), "most": 12}
+    search = make_strategy("bands", toy_space(), [ERROR], 0, at_random=True, **options)
+    history = searched(search, 100, curve)
+    assert len(chains(history)) == 12
+    assert all(trial.continues is not None for trial in history if trial.parents)
+    assert any(trial.parents for trial in history)
+    seed = toy_space().sample(Random(3))
+    around = make_strategy(
+        "bands", toy_space(), [ERROR], 0, at_random=True, seeds=[seed], **options
+    )
+    found = [t for t in searched(around, 100, curve) if t.continues is None]
+    assert [trial.origin for trial in found] == ["seed"] + ["random"] * 11
+    differs = [sum(t.decisions.get(k) != v for k, v in seed.items()) for t in found[1:]]
+    assert min(differs) >= 1

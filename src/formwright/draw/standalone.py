@@ -209,7 +209,7 @@ def formula_code(formula: Formula, site: Site, title: str = "") -> str:
         split.append(f"seen = visible(x, mask, {site.causal})")
         split.append("seen = None if seen is None else seen.squeeze(1)")
     last = f"return self.out(v{len(body) - 1}.transpose(1, 2).flatten(2))"
-    known = {}
+    known: dict[str, str] = {}
     for name in ("weight", "bias") if formula.bias else ("weight",):
         known |= {f"project{path}.{name}": f"projections.{path}.{name}" for path in paths}
         known[f"out.{name}"] = f"out.{name}"

@@ -65,7 +65,9 @@ class AutoBert(Evolving):
         segments = task.style(self.width).backbone.embedding.segments
         embedding = family.backbone.embedding.replace(segments=segments)
         made = Style(family.backbone.replace(embedding=embedding), family.letters)
-        return autobert_zero(made, task.frame, self.layers)
+        found = autobert_zero(made, task.frame, self.layers)
+        assert isinstance(found, FormulaSpace)
+        return found
 
     def seed_decisions(self) -> Decisions:
         return self.formulas().seeds()["transformer"]

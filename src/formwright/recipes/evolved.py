@@ -85,7 +85,9 @@ class Evolved(Evolving):
             )
             if isinstance(backbone, Decoder):
                 backbone = Decoder(self.width, embedding, norm=genes.NORM, init="fan")
-        return evolved(Style(backbone, {}), task.frame)
+        found = evolved(Style(backbone, {}), task.frame)
+        assert isinstance(found, CellSpace)
+        return found
 
     def seed_decisions(self) -> Decisions:
         return self._with_cells(self.genes().seeds()["transformer"], self.cells)

@@ -46,6 +46,7 @@ class Evolving(Recipe):
         final_steps: Of the finals, in the same unit as the stages.
         final_seeds: Trainings of each finalist.
         control: Every so manieth trial is random search; 0 for none.
+        at_random: Draw all members at random, as a control at equal cost.
     """
 
     population: int = 100
@@ -59,6 +60,7 @@ class Evolving(Recipe):
     final_steps: int = 1000
     final_seeds: int = 3
     control: int = 0
+    at_random: bool = False
 
     TIMED: ClassVar[bool] = False  # whether members are trained equally long, not equally often
 
@@ -227,6 +229,7 @@ class Evolving(Recipe):
             "most": self.members,
             "seeds": [self.seed_decisions()],
             "stages": list(self.stages),
+            **({"at_random": True} if self.at_random else {}),
         }
 
     def estimator(self, session: Session) -> Estimator:

@@ -70,7 +70,9 @@ class Primer(Evolving):
         """The space, for this task."""
         embedding, norm = Embedding(scale=True), LayerNorm(eps=1e-6)
         backbone = Decoder(self.width, embedding, Sinusoid(), norm, init="t5")
-        return primer(Style(backbone, {}), known_task(self.task).frame, self.layers)
+        found = primer(Style(backbone, {}), known_task(self.task).frame, self.layers)
+        assert isinstance(found, ProgramSpace)
+        return found
 
     def seed_decisions(self) -> Decisions:
         return self.programs().seeds()["transformer"]

@@ -34,7 +34,8 @@ def ancestry_info(material: Material) -> list[Generation]:
     """From the winner back to its founder."""
     if not is_evolution(material) or material.chosen is None or not material.objectives:
         return []
-    members, line = members_of(material), []
+    members = members_of(material)
+    line: list[Generation] = []
     current = _member(material.chosen, members)
     seen: set[int] = set()
     while current is not None and current.first.number not in seen and len(line) < _LONGEST:

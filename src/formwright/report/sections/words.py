@@ -23,13 +23,10 @@ class WordRow(NamedTuple):
 
 def words_info(material: Material) -> list[WordRow]:
     """Every operation as the search left it, the highest bound first; none in other searches."""
-    search = None
-    for found, trial in replayed(material):
-        search = (found, trial)
-    if search is None or not isinstance(search[0], OpNas):
+    replay = list(replayed(material))  # the same strategy each time, which goes on learning
+    strategy = replay[-1][0] if replay else None
+    if not isinstance(strategy, OpNas):
         return []
-    strategy, last = search
-    strategy.tell(last)
     if not strategy.counted:
         return []
     known, bounds = arms(strategy.space.vocabulary(), strategy.counted), strategy.bounds()

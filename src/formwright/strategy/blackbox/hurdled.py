@@ -16,15 +16,17 @@ copies, since a copy would only repeat a measurement.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 from formwright.errors import InputError
 from formwright.space import Comparable, Decisions, Looks
 from formwright.strategy.blackbox.base import Strategy, strategy, violation_of
 from formwright.strategy.hurdles import Everyone, Halving, Hurdles, Progressive
-from formwright.trial import SEED, Proposal, Trial, key_of
+from formwright.trial import RANDOM, SEED, Proposal, Trial, key_of
 
 _DRAWS = 20  # changes that may compute what is known already
+_CHANGES = 4  # at most, from a seed to a member at random
 
 
 @dataclass(kw_only=True, eq=False)
@@ -39,6 +41,8 @@ class Hurdled(Strategy):
         seeds: Members to begin with; the others are changes of them. At random when not given.
         rate: How likely each part of a child changes; one part when not given.
         most: Members in all; None for no end.
+        at_random: Every member but the seeds is a seed after a few changes, or drawn where there
+            is none: random search with the same hurdles.
     """
 
     population: int = 100
@@ -48,6 +52,7 @@ class Hurdled(Strategy):
     seeds: Sequence[Mapping[str, Any]] = ()
     rate: float | None = None
     most: int | None = None
+    at_random: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,12 +141,27 @@ class Hurdled(Strategy):
                 return Proposal(decisions=decisions, origin=SEED)
         rng = self.rng(number)
         rooted = [m for m in self.members if m.origin == SEED]
-        if not self.members or (len(self.members) < self.population and not self.seeds):
+        young = len(self.members) < self.population
+        if self.at_random and self.seeds:
+            return self._strolled(rng, pending)
+        if self.at_random or not self.members or (young and not self.seeds):
             return self.drawn(number, pending)
-        if len(self.members) < self.population and rooted:
+        if young and rooted:
             return self.mutated(rng.choice(rooted), rng, pending, self.rate)
         rivals = rng.sample(self.members, min(self.tournament, len(self.members)))
         return self.mutated(self.ordered(rivals, enough=1)[0], rng, pending, self.rate)
+
+    def _strolled(self, rng: Random, pending: Sequence[Trial]) -> Proposal | None:
+        """A seed after a few changes, whatever became of others."""
+
+        def stroll(looks: Looks) -> Decisions:
+            found: Decisions = rng.choice(list(self.seeds))
+            for _ in range(rng.randint(1, _CHANGES)):
+                found = self.space.mutate(found, rng, self.rate, looks)
+            return found
+
+        drawn = self.fresh(stroll, rng, pending)
+        return None if drawn is None else Proposal(decisions=drawn, origin=RANDOM)
 
     def fresh(self, draw: Any, rng: Any, pending: Sequence[Trial] = ()) -> Decisions | None:
         return super().fresh(self._unlike(draw, pending), rng, pending)

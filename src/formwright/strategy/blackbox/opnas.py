@@ -57,7 +57,7 @@ class OpNas(Hurdled):
         for decisions in self.seeds:
             if key_of(decisions) not in taken:
                 return Proposal(decisions=decisions, origin=SEED)
-        if len(self.members) < self.start:
+        if self.at_random or len(self.members) < self.start:  # it has no seeds to go out from
             return self.drawn(number, pending)
         rng = self.rng(number)
         best = self.ordered(self.members, enough=self.parents)[: self.parents]
