@@ -6,8 +6,9 @@
 Each search is begun by its recipe in a folder of its own and can be killed and begun again. Random
 search is the same recipe whose members are the seed after one to four changes (in autobert, which
 has no seed, draws from the space), whatever became of others: the same stages, hurdles and number
-of members, so the same cost by the table of steps. Finals train what was found, the seed and the published layers alike, with new seeds, four
-times as long as the last stage. ``genes`` holds 1,000 random genes of each space to the laws.
+of members, so the same cost by the table of steps. Finals train what was found, the seed and the
+published layers alike, with new seeds, four times as long as the last stage. ``genes`` holds 1,000
+random genes of each space to the laws.
 
 Rows are appended to results/evolution.json as they are done; rows that are there are left alone.
 """
