@@ -134,11 +134,14 @@ def test_a_member_has_the_fitness_of_its_longest_training_and_dies_by_age_or_by_
 def test_a_search_begins_with_its_seeds_and_single_changes_of_them() -> None:
     space = toy_space()
     seed = space.sample(Random(3))
-    options = {"population": 8, "tournament": 4, "seeds": [seed], "stages": (1,)}
+    options = {"population": 8, "tournament": 4, "seeds": [seed], "stages": (1, 3)}
     search = make_strategy("bands", space, [ERROR], 0, **options)
-    first, *others = searched(search, 8, curve)
+    first, promoted, *others = searched(search, 9, curve)
     assert (first.decisions, first.origin) == (seed, "seed")
-    assert all(trial.parents == (0,) for trial in others)
+    assert (promoted.continues, promoted.decisions) == (0, seed)
+    begun = [trial for trial in others if trial.continues is None]
+    assert begun
+    assert all(trial.parents == (1,) for trial in begun), "the seed as it was trained furthest"
 
 
 def test_a_search_ends_after_its_last_member_and_its_promotions() -> None:

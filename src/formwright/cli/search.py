@@ -17,7 +17,9 @@ RECIPE_OPTIONS = (
     "budget", "trials",
 )  # fmt: skip
 
-RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
+RECIPE_HELP = (
+    "A published system: lts, par, fft, primer, evolved, ...; nothing for the usual search."
+)
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained BERT to begin at: a model's folder, ours or Hugging Face's; for fft."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."

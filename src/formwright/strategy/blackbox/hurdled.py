@@ -140,7 +140,8 @@ class Hurdled(Strategy):
             if key_of(decisions) not in taken:
                 return Proposal(decisions=decisions, origin=SEED)
         rng = self.rng(number)
-        rooted = [m for m in self.members if m.origin == SEED]
+        planted = {key_of(decisions) for decisions in self.seeds}
+        rooted = [m for m in self.members if m.key in planted]  # however far they were trained
         young = len(self.members) < self.population
         if self.at_random and self.seeds:
             return self._strolled(rng, pending)
