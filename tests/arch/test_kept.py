@@ -1,7 +1,9 @@
 """A layer that was found gets a name: in notations, in spaces, measured and exported."""
 
+import json
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from formwright.arch.kept import keep_layer, kept_layer, kept_names
 from formwright.errors import FormwrightError, InputError, NotationError, UnknownName
 from formwright.model import build
 from formwright.model.export import export_onnx
-from formwright.recipes.usual import UsualSearch
+from formwright.recipes.usual import UsualSearch, usual_search_of
 from formwright.space import TreeSpace, named_space, space_data, space_from_data
 from formwright.space.options import with_layer
 
@@ -28,6 +30,11 @@ BLOCK = primer_ez_program(32, 4, 128)
 def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FORMWRIGHT_BLOCKS", str(tmp_path / "blocks"))
     return tmp_path / "blocks"
+
+
+def plain_json(value: Any) -> Any:
+    """As a record gives it back."""
+    return json.loads(json.dumps(value))
 
 
 @pytest.fixture
@@ -116,6 +123,10 @@ def test_a_usual_search_takes_blocks_by_name() -> None:
     space = recipe.with_setting('blocks=("my_block",)').make_space()
     drawn = (space.resolve(space.draw(Random(seed))) for seed in range(30))
     assert any(BLOCK in arch.layers.layers for arch in drawn)
+    begun = recipe.with_setting('blocks=("my_block",)')
+    meta = {"hyperparameters": plain_json(begun.hyperparameters()), "task": begun.task}
+    study: Any = SimpleNamespace(meta=meta, seed=0, folder="runs/mine")
+    assert usual_search_of(study).blocks == ("my_block",), "it is continued with the same options"
     with pytest.raises(UnknownName):
         recipe.with_setting('blocks=("no_block",)').make_space()
 

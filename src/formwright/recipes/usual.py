@@ -364,7 +364,7 @@ def usual_search_of(study: Study) -> UsualSearch:
     if not isinstance(data, dict):
         raise FormatError("This study was not begun by a search that can be continued here.")
     values = {**data, "task": study.meta["task"], "seed": study.seed}
-    for name in ("minimise", "maximise", "order", "stages"):
+    for name in ("minimise", "maximise", "order", "stages", "blocks"):
         values[name] = tuple(data.get(name, ()))
     if "training" in data:
         values["training"] = TrainConfig.from_data(data["training"])
