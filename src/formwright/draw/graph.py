@@ -20,6 +20,7 @@ from formwright.draw.outline import Kind
 
 GRAPHS = (Program, Formula, Cell)
 _BOX, _DOWN, _GAP, _EDGE = 26, 30, 14, 20  # height of a box, room below, beside, around
+_ASIDE, _APART = 12, 5  # between lines that go around; of their ends from the middle of a box
 
 
 @dataclass(frozen=True)
@@ -61,22 +62,33 @@ def graph_svg(layer: Layer, width: int, title: str = "") -> str:
     widths = [max(46.0, text_width(mark.label, 12) + 18) for mark in marks]
     broad = max(sum(widths[i] + _GAP for i in row) for row in rows)
     centres: dict[int, tuple[float, float]] = {}
+    depths = {i: depth for depth, row in enumerate(rows) for i in row}
     for depth, row in enumerate(rows):
         left = _EDGE + (broad - sum(widths[i] + _GAP for i in row)) / 2
         for i in row:
             centres[i] = (left + widths[i] / 2, _EDGE + depth * (_BOX + _DOWN) + _BOX / 2)
             left += widths[i] + _GAP
     canvas = Canvas()
+    aside = broad + _EDGE
     for i, mark in enumerate(marks):
         for read in mark.inputs:
-            _arrow(canvas, centres[read], centres[i])
+            far = depths[i] - depths[read] > 1 and any(
+                abs(centres[j][0] - centres[i][0]) < (widths[j] + widths[i]) / 2
+                for row in rows[depths[read] + 1 : depths[i]]
+                for j in row
+            )
+            if far:  # around what stands between
+                aside += _ASIDE
+                _detour(canvas, centres[read], centres[i], (widths[read], widths[i]), aside)
+            else:
+                _arrow(canvas, centres[read], centres[i])
     for i, mark in enumerate(marks):
         x, y = centres[i]
         canvas.rect((x - widths[i] / 2, y - _BOX / 2, widths[i], _BOX), paint(mark.kind), radius=6)
         canvas.text(x, y + 4, mark.label)
     height = len(rows) * (_BOX + _DOWN) - _DOWN + 2 * _EDGE
     words = "; ".join(mark.label for mark in marks)
-    return canvas.finish(broad + 2 * _EDGE, height, title or "a graph-shaped layer", words)
+    return canvas.finish(aside + _EDGE, height, title or "a graph-shaped layer", words)
 
 
 def marks_of(layer: Layer, width: int) -> list[Mark]:
@@ -185,3 +197,19 @@ def _arrow(canvas: Canvas, start: tuple[float, float], end: tuple[float, float])
     bend = f"{x:.1f} {middle:.1f} {goal:.1f} {middle:.1f}"
     canvas.path(f"M{x:.1f} {y:.1f}C{bend} {goal:.1f} {below:.1f}")
     canvas.head(goal, below)
+
+
+def _detour(
+    canvas: Canvas,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    widths: tuple[float, float],
+    aside: float,
+) -> None:
+    """From the right side of one box, down on the right, to the right side of another."""
+    x, goal = start[0] + widths[0] / 2, end[0] + widths[1] / 2
+    leaves, comes = start[1] + _APART, end[1] - _APART  # a box may have one of each
+    canvas.line([(x, leaves), (aside, leaves), (aside, comes), (goal, comes)])
+    points = [(goal, comes), (goal + 7, comes - 4), (goal + 7, comes + 4)]
+    data = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in points) + "Z"
+    canvas.path(data, "fw-point")

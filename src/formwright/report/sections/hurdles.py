@@ -9,7 +9,7 @@ from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import figure, plural, readable
 
-_SHOWN = ("other", "front", "random")  # colours of the stages, in turn
+_COLOURS = 6  # of the stages, in turn
 
 
 class StageRow(NamedTuple):
@@ -117,10 +117,14 @@ def hurdles_html(material: Material) -> Safe | None:
         for number, stage in enumerate(info.stages, start=1)
     ]
     drawn = [_chart(info, sheet, quality) for sheet in SHEETS]
-    keys = [(_SHOWN[i % 3], f"after stage {i + 1}") for i in range(len(info.stages))]
+    keys = [(_colour(i), f"after stage {i + 1}") for i in range(len(info.stages))]
     title = "Results after each stage, and the hurdles (lines)"
     parts = [tag("p", said, class_="quiet"), table_html(heads, rows)]
     return joined([*parts, figure_html(title, drawn, keys)])
+
+
+def _colour(stage: int) -> str:
+    return f"o{stage % _COLOURS}"
 
 
 def _chart(info: HurdlesInfo, sheet: Sheet, quality: str) -> Safe:
@@ -128,10 +132,10 @@ def _chart(info: HurdlesInfo, sheet: Sheet, quality: str) -> Safe:
     chart = Chart(sheet, scale_of([0, last]), scale_of([point.value for point in info.points]))
     for stage in range(len(info.stages)):
         row = [(float(p.trial), p.value) for p in info.points if p.stage == stage]
-        chart.dots(row, _SHOWN[stage % 3])
+        chart.dots(row, _colour(stage))
         steps = info.bars.get(stage, [])
         line = [(float(at), value) for at, value in steps if chart.y.holds(value)]
         if line:
-            chart.line([*line, (float(last), line[-1][1])], _SHOWN[stage % 3])
+            chart.line([*line, (float(last), line[-1][1])], _colour(stage))
     words = f"{plural(len(info.points), 'training')} by trial and {quality}, with hurdles as lines"
     return chart.svg(("trial", quality), words)

@@ -38,7 +38,7 @@ def _explained(arch: Architecture | None) -> list[Explained]:
     return explained(arch)[:_MOST] if arch is not None and graphs_in(arch) else []
 
 
-@section("idea", "What was found")
+@section("idea", "The idea")
 def idea_html(material: Material) -> Safe | None:
     """The section."""
     info = idea_info(material)
@@ -49,7 +49,7 @@ def idea_html(material: Material) -> Safe | None:
     sides = [_side(f"Trial {number}", info.found)]
     if info.seed:
         sides.append(_side("what it was begun with, or is held against", info.seed))
-    return joined([tag("div", sides, class_="twin selected"), tag("p", said, class_="quiet")])
+    return joined([tag("div", sides, class_="twin selected idea"), tag("p", said, class_="quiet")])
 
 
 def _side(title: str, layers: list[Explained]) -> Safe:
