@@ -90,14 +90,13 @@ class Primer(Evolving):
 
     def refine(self, session: Session) -> None:
         """Take instructions out of the best member as long as nothing is lost."""
-        if session.has("finalists") or not self.simplify_steps:
+        if session.has("simplified") or not self.simplify_steps:
             return
         best = next(iter(self.chosen(session)), None)
         if best is None:
             return
         session.say("looking for what can be taken out of the best program")
-        steps = simplify(self, session, best)
-        session.kept("simplified", lambda: steps)
+        session.keep("simplified", simplify(self, session, best))
 
     def chosen(self, session: Session) -> list[Trial]:
         """The best members, and the best of them as far as it could be simplified."""
