@@ -138,7 +138,9 @@ def test_published_programs_have_the_counts_of_hand_written_layers(name: str) ->
     assert (ours.params, ours.flops) == (theirs.params, theirs.flops)
 
 
-@pytest.mark.parametrize(("width", "heads", "inner"), [(512, 8, 2048), (1024, 16, 8192)])
+@pytest.mark.parametrize(
+    ("width", "heads", "inner"), [(512, 8, 2048), (768, 12, 3072), (1024, 16, 8192)]
+)
 def test_the_published_sizes_can_be_written_as_programs(width: int, heads: int, inner: int) -> None:
     site, load = Site(width=width, causal=True), Load(length=4)
     program = primer_program(width, heads, inner)

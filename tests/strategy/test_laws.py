@@ -30,6 +30,9 @@ SMALL: dict[
     "confirmed": {"first": 60},  # its end, where it proposes nothing, has tests of its own
     "optuna": {"sampler": "nsgaii", "population_size": 10},
     "given": {"random": 1000},
+    "progressive": {"population": 8, "tournament": 4, "every": 6, "stages": (1, 2, 4)},
+    "opnas": {"start": 8, "parents": 4, "population": 8, "tournament": 4},
+    "bands": {"population": 8, "tournament": 4, "stages": (1, 3, 7)},
 }
 FEW = {"candidates": 60, "period": 3}
 QUICK = SMALL | {"surrogate": FEW, "staged": FEW | {"rungs": 3}}

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from formwright.arch.architecture import Architecture, Backbone
 from formwright.arch.frame import Frame
+from formwright.arch.kept import is_kept, kept_layer
 from formwright.arch.layer import Layer, Stack
 from formwright.arch.node import Node, field_default, field_types, nodes
 from formwright.arch.style import Style, plain_letters, style, style_names, transformer_xl_base
@@ -295,7 +296,7 @@ class _Reader:
     def is_layer_name(self, name: str) -> bool:
         if name in self.letters or len(name) < 3:
             return False
-        return name in nodes and issubclass(nodes.get(name), Layer)
+        return (name in nodes and issubclass(nodes.get(name), Layer)) or is_kept(name)
 
     def value(self, raw: Any, wanted: Any) -> Any:
         """The value of a raw piece; ``wanted`` decides between a word and a node."""
@@ -319,6 +320,8 @@ class _Reader:
 
     def node(self, raw: _Call, wanted: Any) -> Node:
         try:
+            if raw.name not in nodes and not raw.bracketed and is_kept(raw.name):
+                return kept_layer(raw.name)
             cls = nodes.get(raw.name)
         except SpecError as error:
             self.fail(str(error), raw.column)

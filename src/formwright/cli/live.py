@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from formwright.trial import FINAL
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -145,7 +147,8 @@ def trial_line(study: "Study", trial: Any) -> str:
         return f"trial {trial.number:>4}  failed: {trial.reason[:60]}"
     values = "  ".join(f"{o.name} {trial.values[o.name]:.4g}" for o in study.objectives)
     stage = f"stage {trial.rung + 1}  " if trial.rung else ""
-    stage = "final    " if trial.final else stage
+    if trial.final or trial.origin == FINAL:
+        stage = "final    " if trial.final else "judged   "  # with seeds, before the finals
     line = f"trial {trial.number:>4}  {stage}{values}"
     if trial.rival:
         return f"{line}  {trial.note}"

@@ -10,7 +10,9 @@ from formwright.cli import (
     describe,
     diff,
     eval,
+    explain,
     export,
+    keep,
     measure,
     ops,
     predict,
@@ -33,10 +35,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (zoo, describe, diff, ops, measure, targets, profile, search):
+for verb in (zoo, describe, explain, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, spaces, train, eval, predict, compress, export, report):
+for verb in (show, keep, spaces, train, eval, predict, compress, export, report):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
 

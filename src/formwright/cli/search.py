@@ -17,7 +17,10 @@ RECIPE_OPTIONS = (
     "budget", "trials", "max_latency", "max_params", "max_flops",
 )  # fmt: skip
 
-RECIPE_HELP = "A published system: lts, par, fft, dartformer, autodistil, nasbert; or nothing."
+RECIPE_HELP = (
+    "A published system: lts, par, fft, dartformer, autodistil, nasbert, primer, evolved, "
+    "autobert; nothing for the usual search."
+)
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained model to begin at: its folder; for fft, autodistil and nasbert."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."

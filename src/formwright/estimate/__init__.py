@@ -12,7 +12,9 @@ from formwright.estimate.inherited import (
     Source,
 )
 from formwright.estimate.limits import OverLimit, Within
+from formwright.estimate.paced import Paced
 from formwright.estimate.proxy import Combined, Proxies, get_proxy
+from formwright.estimate.sound import Sound
 from formwright.estimate.stored import Cached, Tabular
 from formwright.estimate.training import Training
 
@@ -32,7 +34,9 @@ __all__ = [
     "Inherited",
     "Measured",
     "OverLimit",
+    "Paced",
     "Proxies",
+    "Sound",
     "Source",
     "Tabular",
     "Together",

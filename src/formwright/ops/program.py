@@ -2,9 +2,9 @@
 
 Paper: "Primer", So et al. 2021, https://arxiv.org/abs/2109.08668
 Differs from the paper: see ``arch.program``. Branches are computed at once, as lanes of one
-tensor. Each primitive is a torch call of its own and keeps its own results for the backward
-pass, so a program needs more memory than the same layer written by hand (scores three times
-over for a softmax); there is no dropout inside.
+tensor. Attention, softmax, norms and maps with a bias are recognised and given to torch's own
+kernels (``arch.graph.fuse``), so that a program that is written like a Transformer runs like one.
+Every other primitive is a torch call of its own; there is no dropout inside.
 
 A text can be read piece by piece unless the program multiplies scores with scores or takes
 products over all tokens; such a program refuses.
@@ -37,7 +37,7 @@ class ProgramOp(Operator):
 
     def __init__(self, node: Program, site: Site, builder: Builder) -> None:
         super().__init__()
-        line = node.straight_line(site)
+        line = node.compiled(site)
         self.reads_pieces = line.reads_pieces
         self.code = _Compiler(line, site.causal, builder).compiled()
 
@@ -64,7 +64,7 @@ class _Compiler:
         self.x = self.graph.placeholder("x")
         self.ctx = self.graph.placeholder("ctx")
         self.values: list[fx.Node] = []
-        hides = any(step.op == "hide" for step in line.steps)
+        hides = any(step.op in ("hide", "softmax", "attend") for step in line.steps)
         self.seen = self.call(functions.visible_keys, self.x, self.ctx, causal) if hides else None
 
     def compiled(self) -> fx.GraphModule:
@@ -84,9 +84,9 @@ class _Compiler:
         if step.op == "stream":
             return self.call(torch.unsqueeze, self.x, 1)  # one lane
         if step.op in LEARNED:
-            name = weight_name(step.path)
-            self.modules.add_module(name, self.weights(step))
-            return self.graph.call_module(name, (inputs[0], self.ctx))
+            return self.graph.call_module(self.module(step), (inputs[0], self.ctx))
+        if step.op in ("norm", "dense", "attend", "softmax"):
+            return self.fused(step, *inputs)
         if step.op in functions.PLAIN:
             constant = (step.constant,) if step.op in WITH_CONSTANT else ()
             return self.call(functions.PLAIN[step.op], *inputs, *constant)
@@ -108,6 +108,33 @@ class _Compiler:
         if step.op in DEPTHWISE:
             return Depthwise(step, self.causal, self.builder)
         return Scale(step) if step.op == "scale" else Shift(step)
+
+    def module(self, step: Step) -> str:
+        """The name of a new module with the weights of a step."""
+        name = weight_name(step.path)
+        self.modules.add_module(name, self.weights(step))
+        return name
+
+    def fused(self, step: Step, *inputs: fx.Node) -> fx.Node:
+        """A pattern, with the weights of the steps it stands for."""
+        if step.op == "attend":
+            return self.attended(step, *inputs)
+        if step.op == "softmax":
+            return self.call(functions.softmax, *inputs, self.seen)
+        suffixes = {"conv1": "map.weight"}
+        names = [f"{self.module(p)}.{suffixes.get(p.op, 'weight')}" for p in step.parts]
+        weights = [self.graph.get_attr(name) for name in names]
+        if step.op == "dense":
+            return self.call(functions.dense, *inputs, *weights)
+        return self.call(functions.norm, *inputs, step.constant, *weights)
+
+    def attended(self, step: Step, query: fx.Node, key: fx.Node, value: fx.Node) -> fx.Node:
+        """Attention in one call; keys and values are remembered as in its parts."""
+        key = self.call(functions.remembered, key, self.ctx, self.builder.slot())
+        value = self.call(functions.remembered, value, self.ctx, self.builder.slot())
+        plain = self.call(functions.plainly_causal, self.x, self.ctx, self.causal)
+        how = (self.seen, plain, step.number, step.constant)
+        return self.call(functions.attend, query, key, value, *how)
 
     def gathered(self, step: Step, value: fx.Node) -> fx.Node:
         """Reductions and running totals."""

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from formwright.arch import Architecture
 from formwright.arch.counting import count
+from formwright.arch.kept import kept_layer
 from formwright.cost import Meter, Target
 from formwright.errors import FormatError, InputError
 from formwright.estimate import (
@@ -44,8 +45,18 @@ from formwright.recipes.life import Session
 from formwright.recipes.plan import COOLED, ETA, PILOT, Plan
 from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
 from formwright.recipes.rivals import Rival, rivals_for
-from formwright.space import Crossable, Decisions, Encodable, Invertible, Limit, Space, space_for
+from formwright.space import (
+    Crossable,
+    Decisions,
+    Encodable,
+    Invertible,
+    Limit,
+    Space,
+    TreeSpace,
+    space_for,
+)
 from formwright.space.files import read_space
+from formwright.space.options import with_layer
 from formwright.strategy.forecast import CAPACITY
 from formwright.study import Rules, Study
 from formwright.tasks import Task
@@ -88,6 +99,7 @@ class UsualSearch(Recipe):
         score_batches=32,
         log_every=20,
     )
+    blocks: tuple[str, ...] = ()  # kept layers that may stand where the space chooses among layers
     share: bool = False  # trials begin with the weights of the trial they are most like
     stages: tuple[int, ...] = ()  # training steps, stage by stage; as the budget has it when empty
     seconds: float | None = 300.0
@@ -248,6 +260,10 @@ class UsualSearch(Recipe):
             space = read_space(Path(self.space).expanduser()).for_frame(frame)
         else:
             space = _named(self.space, known_task(self.task), self.width)
+        for name in self.blocks:
+            if not isinstance(space, TreeSpace):
+                raise InputError(f"The space {space.name!r} has no options to add {name} to.")
+            space = with_layer(space, kept_layer(name))
         bounds = (("params", self.max_params), ("flops", self.max_flops))
         kept = [Limit(what, high=most) for what, most in bounds if most is not None]  # type: ignore[arg-type]
         return space.limited(*kept) if kept else space
@@ -347,7 +363,7 @@ def usual_search_of(study: Study) -> UsualSearch:
     if not isinstance(data, dict):
         raise FormatError("This study was not begun by a search that can be continued here.")
     values = {**data, "task": study.meta["task"], "seed": study.seed}
-    for name in ("minimise", "maximise", "order", "stages"):
+    for name in ("minimise", "maximise", "order", "stages", "blocks"):
         values[name] = tuple(data.get(name, ()))
     if "training" in data:
         values["training"] = TrainConfig.from_data(data["training"])

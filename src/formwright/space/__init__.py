@@ -1,5 +1,6 @@
 """Spaces: sets of architectures, declared once as an architecture with choices left open."""
 
+from formwright.space.cell_rules import KeepsNorms, ReadsSource, ResidualPath
 from formwright.space.choice import Choice, Derived, Maybe, OneOf, Repeat, SomeOf, Span
 from formwright.space.constraint import Constraint, Unsatisfied, Where
 from formwright.space.limit import Limit
@@ -14,10 +15,12 @@ from formwright.space.registry import (
     space_names,
 )
 from formwright.space.space import (
+    Comparable,
     Countable,
     Crossable,
     Encodable,
     Enumerable,
+    Guided,
     Invertible,
     Looks,
     Space,
@@ -26,6 +29,7 @@ from formwright.space.tree import TreeSpace
 
 __all__ = [
     "Choice",
+    "Comparable",
     "Constraint",
     "Countable",
     "Crossable",
@@ -33,12 +37,16 @@ __all__ = [
     "Derived",
     "Encodable",
     "Enumerable",
+    "Guided",
     "Invertible",
+    "KeepsNorms",
     "Limit",
     "Looks",
     "Maybe",
     "OneOf",
+    "ReadsSource",
     "Repeat",
+    "ResidualPath",
     "SomeOf",
     "Space",
     "Span",

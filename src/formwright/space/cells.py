@@ -7,6 +7,7 @@ Differs from the paper: a stack may also stand alone. A decoder alone has the ce
 language model, which attend to nothing but the stream.
 """
 
+import hashlib
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from formwright.arch.conv import Conv, ReducedConv, SeparableConv
 from formwright.arch.frame import Embedding, Frame, LanguageModel
 from formwright.arch.graph import genes
 from formwright.arch.graph.cell import Block, Branch, Cell, Combiner, Dead
+from formwright.arch.graph.form import cell_text
 from formwright.arch.layer import GLU, ActivationKind, Identity, Layer, Stack
 from formwright.arch.site import Site
 from formwright.arch.style import Style, usual_heads
@@ -30,7 +32,7 @@ from formwright.space.choice import Choice, OneOf, Span
 from formwright.space.constraint import Constraint
 from formwright.space.part import Decisions
 from formwright.space.registry import published_space, space_kind
-from formwright.space.space import changed_decisions
+from formwright.space.space import Comparable, changed_decisions
 from formwright.space.tree import TreeSpace
 
 PAPER = "https://arxiv.org/abs/1901.11117"
@@ -129,7 +131,7 @@ def transformer(backbone: Backbone, frame: Frame | None, heads: int) -> Architec
 
 
 @space_kind("cells")
-class CellSpace(TreeSpace):
+class CellSpace(TreeSpace, Comparable):
     """Models of equal cells; whatever is drawn fits.
 
     The size is that of all that can be written, like the published one, also of what does not fit.
@@ -194,6 +196,13 @@ class CellSpace(TreeSpace):
 
     def explain(self, parent: Decisions, child: Decisions) -> str:
         return ", ".join(changed_decisions(self._said(parent), self._said(child)))
+
+    def fingerprint(self, decisions: Decisions) -> str:
+        made = self.root.build(decisions)
+        texts = (
+            f"{many}\n{cell_text(cell)}" for cell, many in zip(made[::2], made[1::2], strict=True)
+        )
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
     def option_words(self) -> dict[str, list[str]]:
         return {

@@ -7,7 +7,8 @@ Differs from the paper: formulas are kept in their tidy form, so that equal ones
 differs in one layer, of which either the kind or the inside is changed.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle, islice, product
 from random import Random
 from typing import Any, get_args
@@ -31,10 +32,11 @@ from formwright.arch.layer import Layer, Residual, Stack
 from formwright.arch.site import Site
 from formwright.arch.style import Style, style
 from formwright.errors import ShapeError, SpecError
+from formwright.space.functions import formula_print
 from formwright.space.genes import GeneSpace, gene_data, gene_of, taken
 from formwright.space.part import Decisions
 from formwright.space.registry import published_space, space_kind
-from formwright.space.space import Crossable, changed_decisions
+from formwright.space.space import Comparable, Crossable, Guided, changed_decisions
 
 PAPER = "https://arxiv.org/abs/2107.07445"
 FRAME = Frame(vocab=30_522, length=512, head=MaskedLM())
@@ -42,6 +44,7 @@ KERNELS = (3, 5, 7, 9, 15, 31, 65)
 _PATHS = 3  # Q, K, V
 _STEPS = 8  # at most at random, before those that bring a formula to its end
 _TRIES = 30  # changes that may not fit
+Scores = Mapping[str, float] | None
 
 
 @published_space("autobert-zero", PAPER)
@@ -66,7 +69,7 @@ def autobert_zero(
 
 
 @space_kind("formulas")
-class FormulaSpace(GeneSpace, Crossable):
+class FormulaSpace(GeneSpace, Crossable, Comparable, Guided):
     """Models whose layers are formulas or convolutions, each with a feed-forward behind it.
 
     The decision of a layer is the kernel of a convolution, or the tidy formula. The first two
@@ -95,6 +98,46 @@ class FormulaSpace(GeneSpace, Crossable):
         layers = (like.replace(inner=self._layer(taken(decisions, n), n)) for n in self._names)
         stack = Stack(tuple(part for layer in layers for part in (layer, feedforward)))
         return self.base.replace(layers=stack)
+
+    def fingerprint(self, decisions: Decisions) -> str:
+        causal = self._site.causal
+        layers = (taken(decisions, name) for name in self._names)
+        return " ".join(
+            str(layer)
+            if isinstance(layer, int)
+            else formula_print(gene_of(layer, "formula", Formula), causal=causal)
+            for layer in layers
+        )
+
+    def vocabulary(self) -> tuple[str, ...]:
+        return get_args(OpWord)
+
+    def words(self, decisions: Decisions) -> list[str]:
+        layers = (taken(decisions, name) for name in self._names)
+        found = (gene_of(d, "formula", Formula) for d in layers if not isinstance(d, int))
+        return sorted({step.op for formula in found for step in formula.steps})
+
+    def guided(self, parent: Decisions, rng: Random, scores: Mapping[str, float]) -> Decisions:
+        """Another kind of one layer, then another inside of one that is a formula."""
+        name = rng.choice(self._names)
+        between = {**parent, name: self._exchanged(rng, taken(parent, name))}
+        inside = [n for n in self._names if not isinstance(between[n], int)]
+        if not inside:
+            return between
+        name = rng.choice(inside)
+        before = tidied(gene_of(between[name], "formula", Formula))
+        after = before
+        while after == before:
+            after = tidied(mutated(rng, before, self._site, scores))
+        return {**between, name: gene_data(after)}
+
+    def _exchanged(self, rng: Random, old: Any) -> Any:
+        """Another kernel, or the other kind of layer."""
+        others = [kernel for kernel in KERNELS if kernel != old]
+        if not isinstance(old, int) or rng.random() < 0.5:
+            return rng.choice(others)
+        drawn = drawn_formula(rng, self._heads, causal=self._site.causal)
+        return gene_data(tidied(drawn))
 
     def explain(self, parent: Decisions, child: Decisions) -> str:
         words = ({name: self._words(d[name]) for name in self._names} for d in (parent, child))
@@ -166,16 +209,21 @@ class FormulaSpace(GeneSpace, Crossable):
 # --- mutations ---------------------------------------------------------------------------
 
 
-def mutated(rng: Random, formula: Formula, site: Site) -> Formula:
+def mutated(
+    rng: Random, formula: Formula, site: Site, scores: Mapping[str, float] | None = None
+) -> Formula:
     """A formula with one change that leaves it legal, or itself where none was found.
 
-    It is not tidy: there are steps, and a third projected input, that may do nothing.
+    It is not tidy: there are steps, and a third projected input, that may do nothing. With
+    ``scores``, words of high score are the likelier ones to come in.
     """
     more = max(0, _PATHS - formula.paths)
     steps = [_moved(step, lambda at: at + more * (at >= formula.paths)) for step in formula.steps]
     wide = formula.replace(paths=formula.paths + more, steps=tuple(steps))
     for _ in range(_TRIES):
-        child = rng.choice(MUTATIONS)(rng, wide)
+        change = rng.choice(MUTATIONS)
+        words = {"scores": scores} if change in (change_op, insert) else {}
+        child = change(rng, wide, **words)
         try:
             child.out_width(site)
         except ShapeError:
@@ -184,12 +232,12 @@ def mutated(rng: Random, formula: Formula, site: Site) -> Formula:
     return formula
 
 
-def change_op(rng: Random, formula: Formula) -> Formula:
+def change_op(rng: Random, formula: Formula, scores: Scores = None) -> Formula:
     """Another operation on the same values."""
     place = rng.randrange(len(formula.steps))
     step = formula.steps[place]
     words = [word for word in get_args(OpWord) if OPERANDS[word] == OPERANDS[step.op]]
-    return _with(formula, place, step.replace(op=rng.choice(words)))
+    return _with(formula, place, step.replace(op=_word(rng, words, scores)))
 
 
 def change_operand(rng: Random, formula: Formula) -> Formula:
@@ -200,11 +248,11 @@ def change_operand(rng: Random, formula: Formula) -> Formula:
     return _with(formula, place, formula.steps[place].replace(of=tuple(of)))
 
 
-def insert(rng: Random, formula: Formula) -> Formula:
+def insert(rng: Random, formula: Formula, scores: Scores = None) -> Formula:
     """One operation more, read by the next one in place of a value, or at the end."""
     place = rng.randint(0, len(formula.steps))
     new = formula.paths + place
-    word: OpWord = rng.choice(get_args(OpWord))
+    word = _word(rng, get_args(OpWord), scores)
     step = Step(word, tuple(rng.randrange(new) for _ in range(OPERANDS[word])))
     later = [_moved(step, lambda at: at + (at >= new)) for step in formula.steps[place:]]
     if later:
@@ -226,7 +274,20 @@ def delete(rng: Random, formula: Formula) -> Formula:
     return formula.replace(steps=(*formula.steps[:place], *later))
 
 
-MUTATIONS = (change_op, change_operand, insert, delete)
+MUTATIONS: tuple[Callable[..., Formula], ...] = (change_op, change_operand, insert, delete)
+
+
+def _word(rng: Random, among: Sequence[OpWord], scores: Scores) -> OpWord:
+    """A word: any, or by a softmax over scores, one without an end to its score first."""
+    if scores is None:
+        return rng.choice(among)
+    given = [scores.get(word, 0.0) for word in among]
+    if math.inf in given:
+        return rng.choice(
+            [word for word, score in zip(among, given, strict=True) if score == math.inf]
+        )
+    top = max(given)
+    return rng.choices(among, [math.exp(score - top) for score in given])[0]
 
 
 def _with(formula: Formula, place: int, step: Step) -> Formula:

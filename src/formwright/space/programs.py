@@ -22,9 +22,11 @@ from formwright.arch.graph.unfold import straight_line
 from formwright.arch.layer import LayerNorm, Stack
 from formwright.arch.style import Style, usual_heads
 from formwright.errors import ShapeError
+from formwright.space.functions import program_print
 from formwright.space.genes import GeneSpace, gene_data, gene_of, taken
 from formwright.space.part import Decisions
 from formwright.space.registry import published_space, space_kind
+from formwright.space.space import Comparable
 
 PAPER = "https://arxiv.org/abs/2109.08668"
 FRAME = Frame(vocab=32_128, length=64, head=LanguageModel())
@@ -59,7 +61,7 @@ def primer(
 
 
 @space_kind("programs")
-class ProgramSpace(GeneSpace):
+class ProgramSpace(GeneSpace, Comparable):
     """Models of one program, repeated; the decision is the tidy program."""
 
     def draw(self, rng: Random) -> Decisions:
@@ -82,6 +84,11 @@ class ProgramSpace(GeneSpace):
         program = gene_of(taken(decisions, "program"), "program", Program)
         return self.base.replace(layers=Stack((program,) * len(self.base.layers.layers)))
 
+    def fingerprint(self, decisions: Decisions) -> str:
+        program = gene_of(taken(decisions, "program"), "program", Program)
+        ((_, _, site),) = self.base.stacks()
+        return program_print(program, site.width, causal=site.causal)
+
     def explain(self, parent: Decisions, child: Decisions) -> str:
         old, young = (self._program(self.resolve(found)) for found in (parent, child))
         before, after = _words(old), _words(young)
@@ -91,6 +98,31 @@ class ProgramSpace(GeneSpace):
         told = (("deleted", gone), ("inserted", new))
         said = "; ".join(f"{verb} {_listed(words)}" for verb, words in told if words)
         return said or ("the same instructions on other values" if old != young else "")
+
+    def without(self, decisions: Decisions, seed: Decisions) -> list[tuple[Decisions, str]]:
+        """A program less one of the instructions that the seed has not, each in turn, with words.
+
+        What no longer fits, or computes the same as another, is left out.
+        """
+        program, plain = (self._program(self.resolve(found)) for found in (decisions, seed))
+        more = _words(program) - _words(plain)
+        found: dict[str, tuple[Decisions, str]] = {}
+        for index, sub in enumerate(program.subprograms):
+            for place, do in enumerate(sub.code):
+                if _said(program, do) in more:
+                    less = tidy_program(_deleted(program, index, place))
+                    if self._fits(less) and less != program:
+                        child = _decided(less)
+                        words = f"without {_said(program, do)}"
+                        found.setdefault(self.fingerprint(child), (child, words))
+        return list(found.values())
+
+    def _fits(self, program: Program) -> bool:
+        try:
+            straight_line(program, self.base.backbone.width)
+        except ShapeError:
+            return False
+        return True
 
     def seeds(self) -> dict[str, Decisions]:
         """What a search may begin with, and what the paper's search found."""
@@ -128,15 +160,7 @@ def mutated(rng: Random, program: Program, width: int) -> Program:
 
 def delete(rng: Random, program: Program) -> Program:
     """One instruction less; who read its result reads its first input."""
-    index, place = _anywhere(rng, program)
-    sub = program.subprograms[index]
-    gone, instead = sub.inputs + place, sub.code[place].first
-
-    def where(value: int) -> int:
-        return instead if value == gone else value - (value > gone)
-
-    later = (_moved(do, where) for do in sub.code[place + 1 :])
-    return _with_code(program, index, [*sub.code[:place], *later])
+    return _deleted(program, *_anywhere(rng, program))
 
 
 def insert(rng: Random, program: Program) -> Program:
@@ -199,6 +223,18 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 # --- what they are made of ---------------------------------------------------------------
+
+
+def _deleted(program: Program, index: int, place: int) -> Program:
+    """The program without an instruction of a subprogram."""
+    sub = program.subprograms[index]
+    gone, instead = sub.inputs + place, sub.code[place].first
+
+    def where(value: int) -> int:
+        return instead if value == gone else value - (value > gone)
+
+    later = (_moved(do, where) for do in sub.code[place + 1 :])
+    return _with_code(program, index, [*sub.code[:place], *later])
 
 
 def _sizes(width: int) -> tuple[int, int, int]:

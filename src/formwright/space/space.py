@@ -271,6 +271,30 @@ class Crossable(Space):
         return self._child(lambda: self.blend(a, b, rng), a, rng, looks)
 
 
+class Comparable(Space):
+    """A space that can tell whether two members compute the same."""
+
+    @abstractmethod
+    def fingerprint(self, decisions: Decisions) -> str:
+        """Equal for members that compute the same function, as far as can be told quickly."""
+
+
+class Guided(Space):
+    """A space whose members are made of words, which a strategy may prefer some of."""
+
+    @abstractmethod
+    def vocabulary(self) -> tuple[str, ...]:
+        """All words there are."""
+
+    @abstractmethod
+    def words(self, decisions: Decisions) -> list[str]:
+        """The words that a member is made of, each once."""
+
+    @abstractmethod
+    def guided(self, parent: Decisions, rng: Random, scores: Mapping[str, float]) -> Decisions:
+        """A member unlike its parent; where it gets a new word, those of high score come first."""
+
+
 class Invertible(Space):
     """A space that can tell where a member lies in it."""
 

@@ -64,9 +64,16 @@ class CopyOptions(Options):
     train: int = option(10_000, "Training rows.")
     valid: int = option(500, "Validation rows.")
     test: int = option(500, "Test rows.")
+    metric: str = option("accuracy", "What counts most: accuracy or perplexity.")
 
 
-_COPY = Guide({"accuracy": "Share of right symbols, each guessed from the right ones before it."})
+_COPY = Guide(
+    {
+        "accuracy": "Share of right symbols, each guessed from the right ones before it.",
+        "perplexity": "Of a symbol. Less is better.",
+    },
+    default="accuracy",
+)
 
 
 @task("copy", "write the source again", CopyOptions, guide=_COPY)
@@ -332,7 +339,7 @@ def _generated(name: str, options: CopyOptions, *, backwards: bool) -> Task:
         stored.add(f"{split}/targets", ([*(row + 1), _END + 1] for row in target), kind)
         splits[split] = stored_split(stored, split, ("source", "tokens"))
     frame = Frame(4 + options.symbols, options.length, LanguageModel())
-    made = Translation(name, frame, "accuracy", splits, generated())
+    made = Translation(name, frame, options.metric, splits, generated())
     made.tokenizer = Symbols(frame.vocab, specials={"pad": 0, "begin": _BEGIN, "end": _END})
     return made
 

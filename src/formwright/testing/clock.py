@@ -11,15 +11,18 @@ from formwright.cost import meter
 from formwright.cost.memory import Memory, MemoryMeter
 from formwright.cost.meter import Latency, Meter
 from formwright.cost.target import Target
+from formwright.train import pace
 
 
 @contextmanager
 def counted_clock() -> Iterator[None]:
-    """Have latency and memory follow from counts in place of clocks, in this process."""
+    """Have latency, memory and steps follow from counts in place of clocks, in this process."""
     with (
         patch.object(meter, "_quiet_ms", lambda *ignored: 10.0),
         patch.object(Meter, "measure", _latency),
         patch.object(MemoryMeter, "measure", _memory),
+        patch.object(pace, "step_seconds", lambda *ignored, **more: (0.01, 1.0)),
+        patch.object(pace, "step_ratio", _ratio),
     ):
         yield
 
@@ -27,6 +30,11 @@ def counted_clock() -> Iterator[None]:
 def _latency(self: Meter, arch: Architecture, **ignored: Any) -> Latency:
     ratio = _work(arch, self.target) / _work(self.reference, self.target)
     return Latency(10 * ratio, ratio, 0.99 * ratio, 1.01 * ratio, 9)
+
+
+def _ratio(arch: Architecture, reference: Architecture, *ignored: Any, **more: Any) -> float:
+    ours, theirs = (count(each, length=16).flops for each in (arch, reference))
+    return round(ours / theirs, 3)
 
 
 def _work(arch: Architecture, target: Target) -> float:

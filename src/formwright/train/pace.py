@@ -1,5 +1,6 @@
 """What one training step takes of a processor, measured before anything is planned."""
 
+import statistics
 import time
 
 from formwright.arch import Architecture
@@ -33,3 +34,34 @@ def step_seconds(
     if where.type != "cpu":  # the processor only tells another one what to do
         return taken / _TIMED, 1.0
     return worked / _TIMED, min(1.0, worked / max(taken, 1e-9))
+
+
+def step_ratio(
+    arch: Architecture, reference: Architecture, task: Task, config: TrainConfig, rounds: int = 7
+) -> float:
+    """What a training step of one model takes of a processor, as a multiple of another's.
+
+    Both take turns, so that whatever else runs slows both; the median of the ratios counts.
+    """
+    where = device_of_text("cpu")
+    engines = [
+        Engine(build(a.fitted(task.frame).check(), seed=0), task, config, where, World())
+        for a in (arch, reference)
+    ]
+    try:
+        for engine in engines:
+            for _ in range(_WARM):
+                engine.step()
+        ratios = [_worked(engines[0]) / _worked(engines[1]) for _ in range(rounds)]
+    finally:
+        for engine in engines:
+            engine.close()
+    return statistics.median(ratios)
+
+
+def _worked(engine: Engine) -> float:
+    """Seconds of a processor that the next step takes."""
+    began = time.process_time()
+    loss, _ = engine.step()
+    loss.item()
+    return max(1e-9, time.process_time() - began)

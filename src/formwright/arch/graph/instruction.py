@@ -51,7 +51,8 @@ DEPTHWISE: tuple[str, ...] = get_args(_Depthwise)
 LEARNED = (*get_args(_PerChannel), *CONVOLUTIONS, *DEPTHWISE)
 
 RELATIVE_DIMS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
-BRANCHES = (1, 2, 4, 8, 16)
+BRANCHES = (1, 2, 4, 8, 16)  # what a search draws from
+LEGAL_BRANCHES = (1, 2, 4, 8, 12, 16)  # what may be written: T5 and BERT have 12 heads
 
 
 @node("do")

@@ -30,6 +30,7 @@ Positions of the backbone that act inside attention (rotary, relative) do not re
 
 from typing import ClassVar
 
+from formwright.arch.graph.fuse import fused
 from formwright.arch.graph.instruction import Instruction
 from formwright.arch.graph.straightline import StraightLine
 from formwright.arch.graph.unfold import straight_line
@@ -65,9 +66,13 @@ class Program(Layer):
         """The program with all calls written out and all sizes known, checked."""
         return straight_line(self, site.width)
 
+    def compiled(self, site: Site) -> StraightLine:
+        """The same in the steps that are run and counted: norms, attention and maps as one each."""
+        return fused(self.straight_line(site))
+
     def out_width(self, site: Site) -> int:
         self.straight_line(site)
         return site.width
 
     def count(self, site: Site, load: Load) -> Count:
-        return self.straight_line(site).count(load)
+        return self.compiled(site).count(load)

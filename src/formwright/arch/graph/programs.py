@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from formwright.arch.graph.instruction import BRANCHES, RELATIVE_DIMS, Instruction, Word
+from formwright.arch.graph.instruction import LEGAL_BRANCHES, RELATIVE_DIMS, Instruction, Word
 from formwright.arch.graph.program import Program, Subprogram
 from formwright.errors import ShapeError
 
@@ -97,15 +97,16 @@ class _Sizes:
 
 def _sizes(width: int, heads: int, inner: int) -> _Sizes:
     """Relative sizes that say exactly these; the stream is 8 units if possible."""
-    if heads in BRANCHES:
+    if heads in LEGAL_BRANCHES:
         for stream in sorted(RELATIVE_DIMS, key=lambda dim: (dim != 8, dim)):
-            for parts in BRANCHES:
+            for parts in LEGAL_BRANCHES:
                 head, broad = stream / heads, stream * inner / (width * parts)
                 if width % stream == 0 and head in RELATIVE_DIMS and broad in RELATIVE_DIMS:
                     return _Sizes(stream, int(head), heads, int(broad), parts, width // heads)
+    branches = ", ".join(map(str, LEGAL_BRANCHES))
     raise ShapeError(
         f"a program cannot have {heads} heads and an inner width of {inner} in a stream of "
-        f"{width}: heads are branches ({', '.join(map(str, BRANCHES))}), and all sizes must be "
+        f"{width}: heads are branches ({branches}), and all sizes must be "
         f"{', '.join(map(str, RELATIVE_DIMS))} times one unit (or such a size in several branches)."
     )
 

@@ -45,6 +45,8 @@ class Step:
     lanes), join (lanes into channels), repeat (channels), turn (rows into a column), hide (fill
     hidden scores with ``constant``). ``number`` is a width, a count of branches or a kernel.
     ``path`` leads through the calls to the instruction: its place in each subprogram.
+    ``fuse`` adds: attend, softmax, norm, dense, relu; ``parts`` are then the steps whose weights
+    such a step has, each under its own path.
     """
 
     op: str
@@ -54,6 +56,13 @@ class Step:
     number: int = 0
     weight: tuple[int, ...] = ()
     path: tuple[int, ...] = ()
+    parts: tuple["Step", ...] = ()
+
+    @property
+    def params(self) -> int:
+        """Numbers that it learns."""
+        own = math.prod(self.weight) if self.weight else 0
+        return own + sum(part.params for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -79,8 +88,7 @@ class StraightLine:
         """Weights, work, and what the backward pass needs."""
         total, kept = Count(), set[int]()
         for index, step in enumerate(self.steps):
-            params = math.prod(step.weight) if step.weight else 0
-            total += Count(params, self._flops(step, params, load), self._copied(step, load))
+            total += Count(step.params, self._flops(step, load), self._copied(step, load))
             kept.update(self._storage(i) for i in _saved(step, index) if not self._copies(step, i))
         return total + Count(kept=sum(self.steps[i].result.size(load) for i in kept))
 
@@ -97,14 +105,24 @@ class StraightLine:
             return sum(value.size(load) for value in read)
         if step.op == "log":  # the absolute value
             return step.result.size(load)
+        if step.op == "norm":  # mean and deviation
+            return 2 * load.tokens * step.result.lanes
+        if step.op == "attend":  # the logarithm of each sum
+            return load.tokens * step.result.lanes * step.number
         if step.number > 1 and step.op in (*CONVOLUTIONS, *DEPTHWISE):  # zeros around the tokens
             rows = self.steps[step.inputs[0]].result
             return load.batch * (load.length + step.number - 1) * rows.lanes * rows.width
         return 0
 
-    def _flops(self, step: Step, params: int, load: Load) -> int:
+    def _flops(self, step: Step, load: Load) -> int:
         if step.op in (*CONVOLUTIONS, *DEPTHWISE):
-            return 2 * load.tokens * params
+            return 2 * load.tokens * step.params
+        if step.op == "dense":
+            return 2 * load.tokens * step.parts[0].params
+        if step.op == "attend":
+            keys, lanes = load.length + load.past, step.result.lanes
+            query, _, value = (self.steps[i].result.width for i in step.inputs)
+            return 2 * load.tokens * keys * lanes * (query + value)
         if step.op not in PRODUCTS:
             return 0
         first, second = (self.steps[i].result for i in step.inputs)
@@ -116,9 +134,16 @@ class StraightLine:
 
     def _storage(self, index: int) -> int:
         """The value whose memory this one shares."""
-        while self.steps[index].op == "turn":
+        while self.steps[index].op == "turn" or self._is_view_of_heads(index):
             (index,) = self.steps[index].inputs
         return index
+
+    def _is_view_of_heads(self, index: int) -> bool:
+        """Whether heads stand side by side in memory already: the fused kernel writes them so."""
+        step = self.steps[index]
+        if step.op != "join" or step.result.lanes > 1:
+            return False
+        return self.steps[step.inputs[0]].op == "attend"
 
 
 def _saved(step: Step, index: int) -> tuple[int, ...]:
@@ -132,12 +157,12 @@ def _saved(step: Step, index: int) -> tuple[int, ...]:
     return ()
 
 
-_SAVES_RESULT = ("exp", "recip", "tanh", "sigmoid")
+_SAVES_RESULT = ("exp", "recip", "tanh", "sigmoid", "relu", "softmax")
 _SAVES_INPUT = (
     *("multiply", "divide", *PRODUCTS),
-    *("abs", "square", "log", "cos", "sin", "max", "min", "scale"),
+    *("abs", "square", "log", "cos", "sin", "max", "min", "scale", "norm", "dense"),
 )
-_SAVES_BOTH = ("abs_root", "reduce_max", "reduce_min", "reduce_prod", "cum_prod")
+_SAVES_BOTH = ("attend", "abs_root", "reduce_max", "reduce_min", "reduce_prod", "cum_prod")
 
 
 def hidden_after(op: str, hidden: Hidden, constant: float) -> Hidden:

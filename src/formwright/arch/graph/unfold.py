@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from formwright.arch.graph.instruction import (
     BINARY,
-    BRANCHES,
     CONVOLUTIONS,
     DEPTHWISE,
     LEARNED,
+    LEGAL_BRANCHES,
     PRODUCTS,
     REDUCTIONS,
     RELATIVE_DIMS,
@@ -99,8 +99,8 @@ def _check_instruction(program: "Program", index: int, place: int, do: Instructi
     for value in operands(program, do):
         if value >= known:
             fail(f"reads value {value}, but only 0 to {known - 1} exist there.")
-    if do.branches not in BRANCHES:
-        allowed = ", ".join(map(str, BRANCHES))
+    if do.branches not in LEGAL_BRANCHES:
+        allowed = ", ".join(map(str, LEGAL_BRANCHES))
         fail(f"has {do.branches} branches; allowed are {allowed}.")
     if do.op == "call" and not index < do.calls <= last:
         fail(

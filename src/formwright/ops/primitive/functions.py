@@ -47,6 +47,7 @@ PLAIN: dict[str, Callable[..., Tensor]] = {
     "max": torch.clamp_min,  # with a constant
     "min": torch.clamp_max,
     "c_mul": torch.mul,
+    "relu": torch.relu,
 }
 
 # --- shapes ---------------------------------------------------------------------------------
@@ -179,3 +180,48 @@ def overlap(first: Tensor, second: Tensor) -> Tensor:
 def _shared_out(rows: Tensor, maps: int) -> Tensor:
     """(b, l, n, m e) to (b, l, m, n, e)."""
     return rows.unflatten(-1, (maps, -1)).transpose(2, 3)
+
+
+# --- patterns -------------------------------------------------------------------------------
+
+
+def norm(x: Tensor, eps: float, scale: Tensor | None = None, shift: Tensor | None = None) -> Tensor:
+    """The z-score over channels, with scale and shift where they belong to it."""
+    weight = None if scale is None else scale.view(-1)
+    bias = None if shift is None else shift.view(-1)
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def dense(x: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
+    """A dense map with a bias, in one lane."""
+    return F.linear(x, weight, shift.view(-1))
+
+
+def softmax(scores: Tensor, seen: Tensor | None) -> Tensor:
+    """Softmax over the keys that each query may see."""
+    return hide(scores, seen, float("-inf")).softmax(dim=-1)
+
+
+def plainly_causal(x: Tensor, ctx: Context, causal: bool) -> bool:
+    """Whether a query sees exactly its own and earlier keys, which the kernel does by itself."""
+    return causal and ctx.past is None and ctx.mask is None and x.shape[1] > 1
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, plain: bool, maps: int, scale: float
+) -> Tensor:
+    """softmax(scale q k^T) v, each map with its share of the channels."""
+    lanes = max(part.shape[1] for part in (q, k, v))
+    q, k, v = (_laid_out(part, lanes, maps) for part in (q, k, v))
+    mask = None if plain or seen is None else seen.squeeze(2)
+    x = F.scaled_dot_product_attention(q, k, v, mask, is_causal=plain, scale=scale)
+    x = x.unflatten(1, (lanes, maps)).transpose(2, 3)  # (b, l, n, m, e)
+    return x.flatten(3) if maps > 1 else x.squeeze(3)
+
+
+def _laid_out(rows: Tensor, lanes: int, maps: int) -> Tensor:
+    """(b, l, n, m e) to (b, l m, n, e), channels together so that the fused kernel takes them."""
+    if rows.shape[1] != lanes:
+        rows = rows.expand(-1, lanes, -1, -1)
+    rows = _shared_out(rows, maps).flatten(1, 2) if maps > 1 else rows
+    return rows if rows.stride(-1) == 1 else rows.contiguous()

@@ -83,7 +83,8 @@ class Depthwise(nn.Module):
 
     def forward(self, x: Float[Tensor, "b l n w"], ctx: Context) -> Float[Tensor, "b l n w"]:
         x = neighbourhood(_flat(x), self.kernel, self.causal, self.slot, ctx)
-        return depthwise(x, self.weight).unflatten(-1, (self.lanes, -1)).transpose(1, 2)
+        x = depthwise(x, self.weight).contiguous()  # channels together, as attention wants them
+        return x.unflatten(-1, (self.lanes, -1)).transpose(1, 2)
 
 
 def _flat(x: Tensor) -> Tensor:
