@@ -23,6 +23,7 @@ from formwright.recipes.recipe import Phase, Recipe
 from formwright.recipes.rivals import Rival
 from formwright.recipes.verdict import verdict
 from formwright.space import TreeSpace
+from formwright.study.front import front
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
@@ -42,6 +43,7 @@ class OneShot(Recipe):
         seconds: Longest measurement of one of them.
         longer: The finals are so many times as long as that training; 0 leaves them out, where that
             training is itself the long one.
+        entrants: Of what was found so many enter finals, spread over their front; 0 lets all.
         target: Where latency is measured; None counts FLOPs in its place.
     """
 
@@ -50,6 +52,7 @@ class OneShot(Recipe):
     random: int = 4
     seconds: float = 0.6
     longer: int = 0
+    entrants: int = 0
 
     def phases(self) -> Sequence[Phase]:
         return (self.find, self.judge, self.finals, self.conclude)
@@ -82,14 +85,28 @@ class OneShot(Recipe):
         session.run(self.final_estimator(), trials=0, first=[*members, rival])
 
     def _entrants(self, session: Session) -> list[int]:
-        """All that was found, and the best of what was drawn at random or made by hand."""
+        """What was found, and the best of what was drawn at random or made by hand."""
         quality, known = session.study.objectives[0], session.measured_baseline.arch
         done = [trial for trial in session.study.trials if trial.done and trial.arch != known]
         found = [trial for trial in done if trial.origin == FOUND]
         taken = {trial.arch for trial in found}
+        found = self._spread(found, session.study.objectives)
         others = [trial for trial in done if trial.arch not in taken]
         others.sort(key=lambda trial: quality.sign * trial.values[quality.name])
         return [trial.number for trial in (*found, *others[:1])]
+
+    def _spread(self, found: Sequence[Trial], objectives: Sequence[Objective]) -> list[Trial]:
+        """The best and the cheapest of the front, and some evenly between them."""
+        if not self.entrants or len(found) <= self.entrants:
+            return list(found)
+        best = sorted(front(found, objectives), key=lambda t: t.costs(objectives)[-1])
+        if len(best) <= self.entrants:
+            rest = [trial for trial in found if trial not in best]
+            rest.sort(key=lambda trial: trial.costs(objectives)[0])
+            return [*best, *rest[: self.entrants - len(best)]]
+        last = len(best) - 1
+        places = {round(i * last / max(1, self.entrants - 1)) for i in range(self.entrants)}
+        return [best[place] for place in sorted(places)]
 
     def conclude(self, session: Session) -> None:
         """Say who won."""
