@@ -30,6 +30,7 @@ from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outc
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig
+from formwright.train.engine import Loss
 from formwright.train.run import tidy
 from formwright.trial import Proposal, Trial
 
@@ -298,6 +299,7 @@ class Session:
         choices: SearchConfig,
         folder: Path,
         on_event: Callable[[dict[str, Any]], None] | None = None,
+        loss: Loss | None = None,
     ) -> SearchResult:
         """Search a supernet to its end, or from where it was stopped."""
         found = search_supernet(
@@ -309,6 +311,7 @@ class Session:
             out=folder,
             on_event=on_event,
             stop=lambda search: self.stopped(),
+            loss=loss,
         )
         if found.state == "stopped":
             raise Stopped
@@ -335,9 +338,9 @@ class Session:
 
 
 def model_of(study: Study, number: int) -> Path | None:
-    """Where the model of a trial lies: as it was trained, or as a search handed it over."""
+    """Where the model of a trial lies: as a search handed it over, else as it was trained."""
     folder = study.trial_folder(number)
-    places = (folder / "run" / "model", folder / "inherited")
+    places = (folder / "inherited", folder / "run" / "model")
     return next((place for place in places if (place / "model.safetensors").exists()), None)
 
 

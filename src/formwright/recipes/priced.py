@@ -25,6 +25,7 @@ from formwright.model import Model
 from formwright.recipes.headline import champion, paired
 from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.oneshot import OneShot
+from formwright.recipes.taught import Taught, teachable
 from formwright.space import Decisions
 from formwright.strategy.gradient import (
     BernoulliPolicy,
@@ -38,6 +39,7 @@ from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig, train
+from formwright.train.engine import Loss
 from formwright.trial import CONTROL, FOUND, Objective, Proposal, Trial
 
 _DRAWS = 400  # random members among which those of equal cost are picked
@@ -55,7 +57,8 @@ class Method:
         choices: When and how gates learn.
         samples: Draws of an update, for ``sdo``.
         start: First log-odds of a component; of a connection, minus that.
-        form: See ``BernoulliPolicy``.
+        form: See ``BernoulliPolicy``; ``signs`` is the paper's, to the letter: no mean of the loss
+            is subtracted, and the price of what was drawn is part of the loss.
     """
 
     kind: Literal["do", "sdo"]
@@ -88,6 +91,8 @@ class Method:
             supernet,
             start=odds | dict.fromkeys(on, self.start),
             form=self.form,
+            baseline=0.0 if self.form == "signs" else 0.9,
+            cost="sampled" if self.form == "signs" else "expected",
             samples=self.samples,
             prices=costs,
             price=price,
@@ -103,6 +108,7 @@ SDO = Method(
     choices=SearchConfig(joint=True, share=True, lr=0.05),
     samples=4,
 )
+SIGNS = replace(SDO, form="signs", samples=1, choices=replace(SDO.choices, share=False))
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,8 @@ class Priced(OneShot):
         accept: How much of the quality may be lost on the validation split: points of a share that
             is to be large (0.01 is from 0.93 to 0.92), a share of a loss that is to be small.
         random: Random members of equal predicted cost for each search.
+        teach: Share of the loss that is to answer as the whole network does, while gates are
+            learnt and while what was found settles; 0 learns from the labels alone.
     """
 
     methods: tuple[Method, ...]
@@ -159,8 +167,11 @@ class Priced(OneShot):
     accept: float = 0.003
     random: int = 2
     seconds: float = 1.0
+    teach: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.teach <= 1:
+            raise InputError(f"teach={self.teach} must be a share, from 0 to 1.")
         if not self.methods:
             raise InputError(f"{self.name} needs a method; give do, sdo or both.")
         if self.accept < 0:
@@ -182,6 +193,17 @@ class Priced(OneShot):
     def taken_out(self, supernet: Supernet, policy: GatePolicy) -> tuple[Decisions, Model]:
         """What a policy likes best: the member, and the model with the supernet's weights."""
 
+    def teacher(self, session: Session) -> Model:
+        """The network whose answers are learnt from, where ``teach`` is above 0."""
+        raise InputError(f"{self.name} has no teacher; set teach=0.")
+
+    def learnt(self, session: Session) -> Loss | None:
+        """What is made small in place of the task's loss; None for that."""
+        task = known_task(self.task)
+        if not self.teach or not teachable(task):
+            return None
+        return Taught(task, self.teacher(session), self.teach)
+
     @property
     def expected(self) -> int:
         """Trials: what each method found, and random members."""
@@ -198,6 +220,8 @@ class Priced(OneShot):
         whose every training diverged found nothing.
         """
         fault, chosen = "", 0
+        if self.teach and not teachable(known_task(self.task)):
+            session.say(f"{self.task} has no answers that a teacher could give: labels alone teach")
         for method in self.methods:
             found = self.dearest(session, method)
             fault = found.fault
@@ -259,7 +283,8 @@ class Priced(OneShot):
         supernet, on = self.started(session)
         policy = method.policy(supernet, self.costs(session), price, on)
         try:
-            result = session.search(supernet, policy, self.search, method.choices, folder)
+            about: Any = {"loss": self.learnt(session)}
+            result = session.search(supernet, policy, self.search, method.choices, folder, **about)
         except Diverged as ended:
             fault = f"its training diverged ({ended.result.reason})"
             steps = ended.result.steps
@@ -272,7 +297,8 @@ class Priced(OneShot):
     def settled(self, session: Session, model: Model, out: Path) -> tuple[dict[str, float], str]:
         """Train on for a little, and score; what went wrong, if it did."""
         config = self.settling.replace(seed=self.seed)
-        _, result = train(model, known_task(self.task), config, out=out, stop=session.stopped)
+        about: Any = {"stop": session.stopped, "loss": self.learnt(session)}
+        _, result = train(model, known_task(self.task), config, out=out, **about)
         if result.state == "interrupted":
             raise Stopped
         fault = ""
