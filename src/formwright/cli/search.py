@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # What a recipe can be told; its presets decide everything else.
 RECIPE_OPTIONS = (
     "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
-    "budget", "trials",
+    "budget", "trials", "max_latency",
 )  # fmt: skip
 
 RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
@@ -136,6 +136,8 @@ def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
     if "budget" in given or "trials" in given:
         budget = typed["budget"]
         made = made.within(seconds(budget) if budget else None, typed["trials"])
+    if typed["max_latency"] is not None:
+        made = made.capped(_milliseconds(typed["max_latency"]) or 0.0)
     return replace(made, workers=typed["workers"]) if typed["workers"] else made
 
 

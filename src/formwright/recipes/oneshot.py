@@ -11,9 +11,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from formwright.arch import parse
+from formwright.errors import InputError
 from formwright.estimate import Counted, Estimator, Final, Measured, Together, Training
 from formwright.estimate.training import known_task
 from formwright.recipes.finals import entered, rival_proposal
@@ -23,7 +24,8 @@ from formwright.recipes.recipe import Phase, Recipe
 from formwright.recipes.rivals import Rival
 from formwright.recipes.verdict import verdict
 from formwright.space import TreeSpace
-from formwright.study.front import front
+from formwright.study import Rules
+from formwright.study.front import eligible, front
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
@@ -44,6 +46,7 @@ class OneShot(Recipe):
         longer: The finals are so many times as long as that training; 0 leaves them out, where that
             training is itself the long one.
         entrants: Of what was found so many enter finals, spread over their front; 0 lets all.
+        max_latency: Milliseconds that what is announced may take at most; None for any.
         target: Where latency is measured; None counts FLOPs in its place.
     """
 
@@ -53,6 +56,20 @@ class OneShot(Recipe):
     seconds: float = 0.6
     longer: int = 0
     entrants: int = 0
+    max_latency: float | None = None
+
+    def capped(self, latency: float) -> Self:
+        """The same with a limit on milliseconds, which only a target can tell."""
+        if self.target is None:
+            raise InputError(
+                f"{self.name} counts FLOPs and measures no latency; give --target, or leave "
+                "--max-latency out."
+            )
+        return self.with_setting(f"max_latency={latency!r}")
+
+    def rules(self) -> Rules:
+        limits = {} if self.max_latency is None else {"latency": self.max_latency}
+        return Rules.for_workers(self.workers, limits=limits)
 
     def phases(self) -> Sequence[Phase]:
         return (self.find, self.judge, self.finals, self.conclude)
@@ -90,8 +107,10 @@ class OneShot(Recipe):
         done = [trial for trial in session.study.trials if trial.done and trial.arch != known]
         found = [trial for trial in done if trial.origin == FOUND]
         taken = {trial.arch for trial in found}
-        found = self._spread(found, session.study.objectives)
+        kept = eligible(found, session.study.objectives, session.study.rules.limits)
+        found = self._spread(kept or found, session.study.objectives)
         others = [trial for trial in done if trial.arch not in taken]
+        others = eligible(others, session.study.objectives, session.study.rules.limits) or others
         others.sort(key=lambda trial: quality.sign * trial.values[quality.name])
         return [trial.number for trial in (*found, *others[:1])]
 

@@ -35,6 +35,7 @@ from formwright.strategy.gradient import (
     SearchConfig,
 )
 from formwright.strategy.gradient.ladder import highest_accepted
+from formwright.study.front import eligible
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.trace import Trace
@@ -364,7 +365,8 @@ class Priced(OneShot):
         facts: dict[str, float] = {}
         for trial, finding in pairs:
             facts |= _facts(trial, finding, base.values, quality.name, cost.name)
-        chosen = champion([trial for trial, _ in pairs], lowered, quality, cost)
+        found = eligible([t for t, _ in pairs], session.study.objectives, self.rules().limits)
+        chosen = champion(found, lowered, quality, cost)
         if chosen is None:
             anew = "" if self.continued else ", trained anew,"
             headline = (

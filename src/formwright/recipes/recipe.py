@@ -129,6 +129,12 @@ class Recipe(ABC):
             "apply; its hyperparameters do: --set search.steps=..., for example."
         )
 
+    def capped(self, latency: float) -> Self:
+        """The same with a limit on the milliseconds that what is found may take."""
+        raise InputError(
+            f"The recipe {self.name!r} has no limit on latency; leave --max-latency out."
+        )
+
     def with_setting(self, change: str) -> Self:
         """The same with a hyperparameter set: ``training.steps=200``."""
         name = change.partition("=")[0]
