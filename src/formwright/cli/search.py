@@ -20,6 +20,8 @@ RECIPE_OPTIONS = (
 RECIPE_HELP = "A published system: lts, par, fft, dartformer, ...; nothing for the usual search."
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained BERT to begin at: a model's folder, ours or Hugging Face's; for fft."
+POLICY_HELP = "Search a supernet of the space: gumbel, do, sdo, uniform or single-path."
+PRICE_HELP = "With --policy: nats that the dearest member would pay; several give a front."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."
 SHARE_HELP = "Trials take over weights of the trial they are most like; finals never do."
 SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
@@ -32,6 +34,8 @@ def run(
     from_: Annotated[str | None, typer.Option("--from", help=FROM_HELP)] = None,
     space: Annotated[str, typer.Option(help=SPACE_HELP)] = "open",
     strategy: Annotated[str | None, typer.Option(help="How to choose what to try next.")] = None,
+    policy: Annotated[str | None, typer.Option(help=POLICY_HELP)] = None,
+    price: Annotated[list[float] | None, typer.Option(help=PRICE_HELP)] = None,
     estimator: Annotated[str, typer.Option(help="train, or a training-free proxy.")] = "train",
     minimise: Annotated[list[str] | None, typer.Option(help="A value to make small.")] = None,
     maximise: Annotated[list[str] | None, typer.Option(help="A value to make large.")] = None,
@@ -62,7 +66,10 @@ def run(
     from formwright.recipes.life import begin
 
     typed, given = context.params, given_options(context)
-    made = _usual(typed, given) if recipe in (None, "usual") else _published(typed, given)
+    if policy is not None and recipe in (None, "mix"):
+        made = _mixed(typed, given)
+    else:
+        made = _usual(typed, given) if recipe in (None, "usual") else _published(typed, given)
     folder = out or _usual_folder(made)
 
     def say(text: str) -> None:
@@ -84,6 +91,8 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
         raise InputError(
             "--from applies to the recipe fft: formwright search fft --from FOLDER --task TASK."
         )
+    if typed["price"]:
+        raise InputError("--price applies to --policy, such as --policy gumbel; leave it out here.")
     _refuse_idle(typed, given)
     same = ("task", "space", "width", "baseline", "estimator", "cost", "seed", "trials", "share")
     budget, target = typed["budget"], typed["target"]
@@ -104,6 +113,20 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     for change in typed["set_"] or ():
         made = made.with_setting(change)
     return made
+
+
+def _mixed(typed: dict[str, Any], given: list[str]) -> "Recipe":
+    """A policy on a space: a recipe whose settings are what was typed."""
+    known = (*RECIPE_OPTIONS, "space", "policy", "price", "width", "strategy", "baseline")
+    idle = [name for name in given if name not in known or name in ("from_", "budget", "trials")]
+    _refuse("mix", idle)
+    prices = typed["price"] or ()
+    names = ("policy", "space", "width", "strategy", "baseline")
+    settings = [f"{name}={typed[name]}" for name in names if name in given]
+    settings += [f"prices=({', '.join(map(repr, prices))},)"] if prices else []
+    changes = [*settings, *(typed["set_"] or ())]
+    kept = [name for name in given if name in RECIPE_OPTIONS]
+    return _published({**typed, "recipe": "mix", "set_": changes}, kept)
 
 
 def _stages(steps: int | None, rungs: int | None) -> tuple[int, ...]:

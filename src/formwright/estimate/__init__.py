@@ -13,6 +13,7 @@ from formwright.estimate.inherited import (
 )
 from formwright.estimate.limits import OverLimit, Within
 from formwright.estimate.proxy import Combined, Proxies, get_proxy
+from formwright.estimate.shared import Shared
 from formwright.estimate.stored import Cached, Tabular
 from formwright.estimate.training import Training
 
@@ -33,6 +34,7 @@ __all__ = [
     "Measured",
     "OverLimit",
     "Proxies",
+    "Shared",
     "Source",
     "Tabular",
     "Together",

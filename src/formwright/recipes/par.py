@@ -29,22 +29,17 @@ weights fit the mixture and no member; the fifth of the data for the architectur
 the weights. What came of all prices is judged, and the front of it enters finals.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from random import Random
 from typing import Any, Self
 
 from formwright.arch import Architecture, parse
-from formwright.arch.layer import Layer
-from formwright.arch.site import Load, Site
 from formwright.arch.style import Style, style, transformer_xl_base, transformer_xl_large
-from formwright.cost import Meter, Target
-from formwright.cost.table import Table, measured_entries, pieces_of
+from formwright.cost import Target
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
-from formwright.recipes.life import SUPERNET, Session
-from formwright.recipes.oneshot import OneShot
+from formwright.recipes.life import Session
 from formwright.recipes.orders import (
     LETTERS,
     NOTHING,
@@ -57,11 +52,10 @@ from formwright.recipes.orders import (
     word_of,
 )
 from formwright.recipes.recipe import known_variant, published_recipe
+from formwright.recipes.sweep import Swept, method_of
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space
 from formwright.strategy.gradient import GumbelPolicy, SearchConfig, Temperature
-from formwright.supernet import Supernet, option_prices
-from formwright.trace import Trace
 from formwright.train import TrainConfig
 from formwright.trial import FOUND, SEED, Proposal
 
@@ -74,15 +68,14 @@ _TRIES = 50  # draws for each order that is drawn, after which there are not so 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Par(OneShot):
-    """Every number of the system, besides those of all one-shot recipes.
+class Par(Swept):
+    """Every number of the system, besides those of all searches at prices.
 
     Args:
         family: What the letters mean.
         slots: Sub-layers, an even number.
         choices: When and how the architecture is updated.
         hard: Straight-through: one option of each slot is drawn instead of a mixture.
-        prices: Nats that the dearest order of all would pay for its time; a search for each.
         warm: The first temperature.
         shorter: Orders to judge of each search that leave out what was nearest to nothing.
         draws: Orders to judge of each search that are drawn from its probabilities.
@@ -92,7 +85,6 @@ class Par(OneShot):
     slots: int
     choices: SearchConfig
     hard: bool = False
-    prices: tuple[float, ...] = (0.0,)
     warm: float = 5.0
     shorter: int = 0
     draws: int = 0
@@ -102,8 +94,7 @@ class Par(OneShot):
             raise InputError(f"slots={self.slots} cannot be used; give an even number from 2 on.")
         if self.search.steps is None:
             raise InputError("The temperature falls over the steps of the search; give them.")
-        if not self.prices or min(self.prices) < 0 or len({*self.prices}) < len(self.prices):
-            raise InputError(f"prices={self.prices} must be different numbers from 0 on.")
+        super().__post_init__()
 
     @property
     def expected(self) -> int:
@@ -132,22 +123,6 @@ class Par(OneShot):
         remembers = self.target is not None and self.target.past > 0
         return replace(self, task=task) if remembers else super().for_task(task)
 
-    def find(self, session: Session) -> None:
-        """What the supernet comes to like best, at each price."""
-        for price in self.prices:
-            found = session.kept(f"found-{price:g}", partial(self.searched, session, price))
-            order = letters_of(session.study.space.resolve(found["decisions"]))
-            at = f" at price {price:g}" if price else ""
-            session.say(f"the supernet found {order}{at}")
-            trace, place = Trace(session.folder / SUPERNET), self.place(price)
-            about = {"method": method_of(price), "price": price, "folder": place}
-            if len(self.prices) > 1 and {"kind": "found", **about} not in trace.lines():
-                trace.add("found", **about)
-
-    def place(self, price: float) -> str:
-        """Where the search of a price is kept, from the study's folder on."""
-        return SUPERNET if len(self.prices) == 1 else f"{SUPERNET}/price-{price:g}"
-
     def searched(self, session: Session, price: float) -> dict[str, Any]:
         """The decisions that the policy ends at, and how much of each option was on then."""
         supernet = self.supernet(self.make_space())
@@ -171,6 +146,9 @@ class Par(OneShot):
         folder = session.folder / self.place(price)
         found = session.search(supernet, policy, self.search, self.choices, folder, tell)
         return {"decisions": dict(found.decisions), "shares": found.probabilities}
+
+    def told(self, found: Mapping[str, Any]) -> str:
+        return letters_of(self.make_space().resolve(found["decisions"]))
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What the supernet found, once each, and orders made by hand."""
@@ -213,29 +191,6 @@ class Par(OneShot):
                 rows.append(("drawn from its probabilities", compacted(picked)))
                 drawn += 1
         return rows
-
-    def costs(self, session: Session, supernet: Supernet) -> dict[str, list[float]] | None:
-        """What each option of each slot takes, measured once; None where nothing is priced."""
-        if not any(self.prices):
-            return None
-
-        def measured() -> dict[str, list[float]]:
-            session.say("measuring what each kind of layer takes")
-            return option_prices(supernet, self.price_of_layer(supernet.space))
-
-        found: dict[str, list[float]] = session.kept("prices", measured)
-        return session.priced(found)
-
-    def price_of_layer(self, space: TreeSpace) -> Callable[[Layer, Site], float]:
-        """Time by a table measured on the target; FLOPs where there is no target."""
-        target = self.target
-        if target is None:
-            load = Load(length=known_task(self.task).frame.length, past=self.search.memory)
-            return lambda layer, site: float(layer.count(site, load).flops)
-        pieces, meter = pieces_of(space, target), Meter(target)
-        models = dict.fromkeys(m for p in pieces for m in (p.whole, p.without) if m is not None)
-        ratios = {m: meter.measure(m, seconds=max(self.seconds, 0.1)).ratio for m in models}
-        return Table(tuple(measured_entries(pieces, ratios)), target).of_layer
 
 
 # --- the published numbers, and smaller ones --------------------------------------------
@@ -367,11 +322,6 @@ def smoke(variant: str = "xl") -> Par:
         seconds=0.02,
         workers=1,
     )
-
-
-def method_of(price: float) -> str:
-    """What the search of a price is called in the record."""
-    return f"price {price:g}"
 
 
 published_recipe(VARIANTS, paper, small, smoke)
