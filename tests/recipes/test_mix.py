@@ -48,7 +48,8 @@ def own_space(folder: Path) -> Path:
     rows = stack_of(attention, Maybe("more", attention), Maybe("wide", feed), sized)
     frame = known_task("stdlib?length=16").frame
     space = TreeSpace(Architecture(rows, family.backbone, frame=frame), name="mine")
-    return write_space(space, folder / "mine.json")
+    write_space(folder / "mine.json", space)
+    return folder / "mine.json"
 
 
 @pytest.mark.parametrize("policy", list(KINDS))
