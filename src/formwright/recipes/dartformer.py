@@ -268,10 +268,10 @@ class Dartformer(OneShot):
         if ranked is not None:
             facts["score_spearman"] = ranked
             words += f" Scores and accuracies of the nine correlate by {ranked:+.2f} (Spearman)."
-        agreed, notes = self._confidence(session, stages[0])
+        agreed, said = self._confidence(session, stages[0])
         if agreed and min(agreed.values()) < _AGREE:
             words += " The ranking as a whole is not to be relied on."
-        notes = (*outcome.notes, *notes, *self._unlike())
+        notes = (*outcome.notes, *said, *self._unlike())
         headline, facts = outcome.headline + words, {**facts, **agreed}
         return replace(outcome, headline=headline, facts=facts, notes=notes)
 

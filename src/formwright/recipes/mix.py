@@ -234,7 +234,7 @@ class Mix(Swept):
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What was found, once each."""
-        rows: dict[str, Proposal] = {}
+        rows: dict[Any, Proposal] = {}
         for price in self.prices:
             at = f", price {price:g}" if len(self.prices) > 1 else ""
             details = {"methods": [method_of(price)]} if at else {}

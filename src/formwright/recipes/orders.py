@@ -47,7 +47,7 @@ def decisions_of(order: str, family: Style) -> Decisions:
 
 def word_of(decisions: Decisions) -> str:
     """The letters of an order without those that stand for nothing, which change nothing."""
-    return "".join(LETTERS[int(o)] for o in decisions.values() if o != NOTHING)  # type: ignore[arg-type]
+    return "".join(LETTERS[int(o)] for o in decisions.values() if o != NOTHING)
 
 
 def compacted(decisions: Decisions) -> Decisions:

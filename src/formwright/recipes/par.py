@@ -172,7 +172,7 @@ class Par(Swept):
     def orders(self, found: Mapping[str, Any], price: float) -> list[tuple[str, Decisions]]:
         """What came of one search: its order, shorter ones, and others that it thinks likely."""
         best, shares = dict(found["decisions"]), found["shares"]
-        rows = [("found by the supernet", best)]
+        rows: list[tuple[str, Decisions]] = [("found by the supernet", best)]
         kept = [name for name, option in best.items() if option != NOTHING]
         kept.sort(key=lambda name: -shares[name][NOTHING])
         for number in range(1, self.shorter + 1):
