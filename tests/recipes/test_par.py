@@ -18,6 +18,7 @@ from formwright.arch.mechanism import Synthesizer
 from formwright.arch.style import WIKITEXT_FRAME, Style, style, transformer_xl_base
 from formwright.draw import outline
 from formwright.errors import InputError
+from formwright.model import load_model
 from formwright.ops.past import Past
 from formwright.recipes import par
 from formwright.recipes.life import SUPERNET, Session, begin, conduct
@@ -29,11 +30,13 @@ from formwright.strategy.gradient import (
     Temperature,
 )
 from formwright.study import Study
+from formwright.study.job import Job
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Supernet
 from formwright.tasks import load_task
 from formwright.trace import Trace
 from formwright.train import TrainConfig
+from formwright.trial import Trial
 from formwright.zoo.transformer_xl import ENWIK8_FRAME, LARGE_FRAME, TABLE_1
 
 
@@ -345,6 +348,33 @@ def test_attention_comes_first_where_a_task_needs_it_only_there(tmp_path: Path) 
     order = [par.LETTERS[found[f"layer{slot}"]] for slot in range(4)]
     assert "s" in order[:2]
     assert "s" not in order[2:]
+
+
+def test_bert_is_trained_in_two_phases(tmp_path: Path) -> None:
+    printed = par.paper("bert")
+    assert printed.second is not None
+    assert (printed.training.steps, printed.second.training.steps) == (7038, 1563)
+    assert printed.training.batch_tokens * printed.training.accumulate == 65_536 * 128
+    assert printed.second.training.batch_tokens * printed.second.training.accumulate == 32_768 * 512
+    assert printed.for_task("stdlib-masked?length=16").second is None
+    small = par.smoke("bert")
+    later = par.Second(
+        task="stdlib-masked?length=48", training=small.training.replace(steps=2, warmup=0)
+    )
+    made = replace(small, second=later, target=None)
+    judge = made.trained(tmp_path)
+    order = par.decisions_of("sfsf", made.family)
+    space = made.make_space()
+    job = Job(Trial(0, order), space.resolve(order), tmp_path / "trial", None, 0)
+    values = judge(job)
+    assert values["steps"] == 2
+    model = load_model(tmp_path / "trial" / "run" / "model")
+    assert model.arch.frame is not None
+    assert model.arch.frame.length == 48
+    first = json.loads((tmp_path / "trial" / "first" / "result.json").read_text())
+    assert first["steps"] == made.training.steps
+    alone = replace(judge, before=None)(replace(job, folder=tmp_path / "alone"))  # type: ignore[type-var]
+    assert alone["loss"] != values["loss"], "the first phase counts"
 
 
 def test_shorter_and_drawn_orders_follow_from_the_probabilities() -> None:

@@ -17,8 +17,9 @@ Differs from the paper: random orders are trained at equal cost. An option may h
 a slow one must be worth it (``par-fast``; the paper's loss has no such term). The paper leaves out
 the temperature: it is FBNet's, 5 times 0.956 per epoch, with ninety equal parts of the search in
 place of ninety epochs. Its 40,000 iterations are taken to include the 10,000 of weights alone.
-``par-bert`` searches a BERT, which the paper gives the order found elsewhere, and trains it with
-the first of two phases only. What an option has missed is missing in its memory too. Scores of
+``par-bert`` searches a BERT, which the paper gives the order found elsewhere, on texts of 128
+tokens; its models are trained in both phases. What an option has missed is missing in its memory
+too. Scores of
 ``paper`` are taken with the published memory and clamped distances, in segments of the training's
 length.
 
@@ -31,6 +32,7 @@ the weights. What came of all prices is judged, and the front of it enters final
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import Any, Self
 
@@ -38,6 +40,8 @@ from formwright.arch import Architecture, parse
 from formwright.arch.style import Style, style, transformer_xl_base, transformer_xl_large
 from formwright.cost import Target
 from formwright.errors import InputError
+from formwright.estimate import Estimator
+from formwright.estimate.phased import Phased
 from formwright.estimate.training import known_task
 from formwright.recipes.life import Session
 from formwright.recipes.orders import (
@@ -68,6 +72,19 @@ _TRIES = 50  # draws for each order that is drawn, after which there are not so 
 
 
 @dataclass(frozen=True, kw_only=True)
+class Second:
+    """A second phase of a training: BERT's, on longer texts.
+
+    Args:
+        task: The same with longer texts.
+        training: Its numbers.
+    """
+
+    task: str
+    training: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
 class Par(Swept):
     """Every number of the system, besides those of all searches at prices.
 
@@ -79,6 +96,7 @@ class Par(Swept):
         warm: The first temperature.
         shorter: Orders to judge of each search that leave out what was nearest to nothing.
         draws: Orders to judge of each search that are drawn from its probabilities.
+        second: What members are trained on after ``training``; None for nothing.
     """
 
     family: Style
@@ -88,6 +106,7 @@ class Par(Swept):
     warm: float = 5.0
     shorter: int = 0
     draws: int = 0
+    second: Second | None = None
 
     def __post_init__(self) -> None:
         if self.slots < 2 or self.slots % 2:
@@ -120,8 +139,15 @@ class Par(Swept):
 
     def for_task(self, task: str) -> Self:
         """The same on another task, timed at its length unless text goes on from a memory."""
+        made = replace(self, second=None)
         remembers = self.target is not None and self.target.past > 0
-        return replace(self, task=task) if remembers else super().for_task(task)
+        return replace(made, task=task) if remembers else super(Par, made).for_task(task)
+
+    def trained(self, folder: Path) -> Estimator:
+        if self.second is None:
+            return super().trained(folder)
+        first = (self.task, self.training)
+        return Phased(self.second.task, self.second.training, before=first)
 
     def searched(self, session: Session, price: float) -> dict[str, Any]:
         """The decisions that the policy ends at, and how much of each option was on then."""
@@ -239,6 +265,12 @@ def paper(variant: str = "xl") -> Par:
         slots=24,
         search=lamb.replace(memory=0, batch_tokens=128 * 128),
         training=training,
+        second=Second(
+            task="mlm:data/wikipedia?tokenizer=wordpiece:30522&length=512",
+            training=training.replace(
+                steps=1563, lr=4e-3, warmup=200, batch_tokens=16 * 512, accumulate=2048
+            ),
+        ),
         target=Target(length=128),
     )
 
@@ -297,6 +329,7 @@ def small(variant: str = "xl") -> Par:
         warm=1.0,
         shorter=1,
         draws=1,
+        second=None,
         training=weights.replace(steps=800, score_batches=64),
         longer=3,
         entrants=4,
