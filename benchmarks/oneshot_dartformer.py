@@ -1,13 +1,14 @@
 """DARTFormer on real tasks: does the score of a block tell how good its homogeneous model will be?
 
-    python benchmarks/oneshot_dartformer.py [--tasks listops imdb] [--seeds 3] [--data FOLDER]
+    python benchmarks/oneshot_dartformer.py [--tasks listops imdb csv] [--seeds 3] [--data FOLDER]
 
 For each task and seed: the nine-block supernet is trained and its blocks are scored (algorithm 1),
 then the nine homogeneous models of full depth and one with softmax attention are trained from new
 weights. Reported: scores with error bars, accuracies on validation and test rows, the rank
 correlation of scores and test accuracies (Spearman), and where the chosen mechanism comes among
-the nine. ListOps is generated; IMDb is read as bytes from FOLDER, which holds train, valid and test
-as jsonl or jsonl.xz. One thread; a file that exists is continued, and so is a run that was killed.
+the nine. ListOps is generated, and for ``csv`` written as a user's own tables are; IMDb is read as
+bytes from FOLDER, which holds train, valid and test as jsonl or jsonl.xz. One thread; a file that
+exists is continued, and so is a run that was killed.
 """
 
 import argparse
@@ -41,6 +42,7 @@ from formwright.recipes import dartformer
 from formwright.recipes.life import SUPERNET, Session, begin
 from formwright.space.dartformer import Encoders, all_heads
 from formwright.statistics import spearman
+from formwright.tasks.examples import ExampleTask
 from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
@@ -66,6 +68,23 @@ def listops(seed: int) -> dartformer.Dartformer:
     """The small preset, measured on more rows."""
     made = dartformer.small("best")
     return replace(made, task=LISTOPS, seed=seed)
+
+
+def csv(seed: int, work: Path) -> dartformer.Dartformer:
+    """The same lists as a user's own tables, a word for each symbol."""
+    folder, task = work / "csv", known_task(LISTOPS)
+    assert isinstance(task, ExampleTask)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "valid", "test"):
+        path, data = folder / f"{split}.csv", task.split(split)
+        if not path.exists():
+            rows = [
+                f"{' '.join(f'w{symbol}' for symbol in data.columns['tokens'][i])},c{label}"
+                for i, label in enumerate(data.targets)
+            ]
+            write_atomically(path, "\n".join(["text,label", *rows, ""]).encode())
+    own = f"classify:{folder}?tokenizer=spaces&length={task.frame.length}&pool=cls"
+    return replace(dartformer.small("best").for_task(own), seed=seed)
 
 
 def imdb(seed: int, data: Path, work: Path) -> dartformer.Dartformer:
@@ -179,7 +198,9 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Tasks and seeds that are not on file yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tasks", nargs="+", choices=("listops", "imdb"), default=["listops"])
+    parser.add_argument(
+        "--tasks", nargs="+", choices=("listops", "imdb", "csv"), default=["listops"]
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", type=Path, help="folder of the reviews, for imdb")
     parser.add_argument("--work", type=Path, default=Path("runs") / "oneshot-dartformer")
@@ -194,7 +215,10 @@ def main() -> None:
             row = found.setdefault(task, {"runs": []})
             if any(run["seed"] == seed for run in row["runs"]):
                 continue
-            made = listops(seed) if task == "listops" else imdb(seed, asked.data, asked.work)
+            made = listops(seed)
+            if task != "listops":
+                own = task == "csv"
+                made = csv(seed, asked.work) if own else imdb(seed, asked.data, asked.work)
             folder = asked.work / f"{task}-{seed}"
             row["runs"].append(one(made, folder))
             row["setting"] = {"task": made.task.partition("?")[2], "training": vars(made.training)}

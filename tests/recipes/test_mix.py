@@ -11,6 +11,7 @@ from tests.cli_helpers import InProcess
 from formwright.arch import FeedForward, Residual
 from formwright.arch.architecture import Architecture
 from formwright.arch.style import style
+from formwright.cli.search import _usual_folder
 from formwright.errors import InputError, SpecError
 from formwright.estimate.training import known_task
 from formwright.recipes import mix
@@ -122,6 +123,15 @@ def test_what_cannot_be_mixed_gets_one_sentence(
     assert done.returncode == 2
     assert says in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_each_mix_has_a_folder_of_its_own() -> None:
+    found = [
+        _usual_folder(recipe("mix", "smoke", changes=[f"policy={policy}"]))
+        for policy in ("gumbel", "do", "gumbel")
+    ]
+    assert found[0] == found[2] != found[1]
+    assert found[0].name.startswith("mix-stdlib-")
 
 
 def test_what_is_open_outside_the_layers_is_decided() -> None:

@@ -292,13 +292,14 @@ def _usual_folder(recipe: "Recipe") -> Path:
     import hashlib
     from json import dumps
 
-    if recipe.ENDS:
+    mixed = recipe.name.startswith("mix-")  # a recipe for many searches
+    if recipe.ENDS and not mixed:
         return Path("runs") / f"{recipe.name}-{recipe.seed}"
     target = recipe.target.text if recipe.target is not None else ""
     asked = [recipe.task, recipe.seed, target, recipe.hyperparameters()]
     kind = "".join(c for c in recipe.task.split(":")[0].split("?")[0] if c.isalnum() or c == "-")
     digest = hashlib.sha256(dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
-    return Path("runs") / f"search-{kind}-{digest}"
+    return Path("runs") / f"{'mix' if mixed else 'search'}-{kind}-{digest}"
 
 
 def given_options(context: typer.Context) -> list[str]:
