@@ -19,17 +19,17 @@ Differs from the paper: worth is measured on paired answers with an error bar, a
 noise is said to be one; masking renormalises the other gates (the paper does not say); validation
 data are never test data (in the paper those of text are); all nine homogeneous models and random
 members are trained beside what was found, once each and not three times; the weights at the end of
-a training are judged, not those that were best on validation data, but for finals. Steps after each
-removal, and blocks per batch, are not published: 3 % of the first training, and three of nine. On
-other tasks the paper's preset takes the sizes and the training of the paper's task that is most
-like it.
+a training are judged, not those that were best on validation data. Steps after each removal, and
+blocks per batch, are not published: 3 % of the first training, and three of nine. On other tasks
+the paper's preset takes the sizes and the training of the paper's task that is most like it.
 
 Presets other than ``paper`` also differ in what made the scores rank: three of nine blocks live per
 batch in every search, for twice the steps, which costs as much; the rise of the loss decides and
 not the accuracy (both are kept); mechanisms are as published and not as in the arena; the supernet
-is trained like the models that it ranks; the three best of the ranking enter finals, trained alone.
-How far two halves of the validation data, and supernets of other seeds where they are asked for
-(``--set seeds=2``), agree on the ranking is said with the result.
+is trained like the models that it ranks, of which the weights that were best on validation data are
+judged; the three best of the ranking enter finals, trained alone. How far two halves of the
+validation data, and supernets of other seeds where they are asked for (``--set seeds=2``), agree on
+the ranking is said with the result.
 """
 
 from collections.abc import Sequence
@@ -353,8 +353,9 @@ def small(variant: str = "best") -> Dartformer:
     task = "listops-tiny?pool=cls"
     encoders = Encoders.tiny(known_task(task).frame, heads=4 if variant == "oneshot" else 2)
     training = TrainConfig(
-        steps=600, batch_tokens=512, lr=2e-3, warmup=100, weight_decay=0.01, clip=1.0
-    )
+        steps=600, batch_tokens=512, lr=2e-3, warmup=100, weight_decay=0.01, clip=1.0,
+        evaluate_every=100, keep_best=True,
+    )  # fmt: skip
     return replace(
         paper(variant),
         name=f"{NAMES[variant]}-small",
