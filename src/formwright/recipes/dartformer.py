@@ -43,6 +43,7 @@ from formwright.errors import InputError, Stopped
 from formwright.estimate.training import known_task
 from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.oneshot import OneShot
+from formwright.recipes.ranking import AGREE, confidence, unlike
 from formwright.recipes.recipe import known_variant, published_recipe
 from formwright.space import TreeSpace
 from formwright.space.dartformer import Encoders, PaperTask, Variant
@@ -268,45 +269,14 @@ class Dartformer(OneShot):
         if ranked is not None:
             facts["score_spearman"] = ranked
             words += f" Scores and accuracies of the nine correlate by {ranked:+.2f} (Spearman)."
-        agreed, said = self._confidence(session, stages[0])
-        if agreed and min(agreed.values()) < _AGREE:
+        place = session.folder / SUPERNET
+        others = [Trace(place / f"seed-{number}").stages()[0] for number in range(1, self.seeds)]
+        agreed, said = confidence(stages[0], others)
+        if agreed and min(agreed.values()) < AGREE:
             words += " The ranking as a whole is not to be relied on."
-        notes = (*outcome.notes, *said, *self._unlike())
+        notes = (*outcome.notes, *said, *unlike(self.search, self.training))
         headline, facts = outcome.headline + words, {**facts, **agreed}
         return replace(outcome, headline=headline, facts=facts, notes=notes)
-
-    def _confidence(self, session: Session, first: Stage) -> tuple[dict[str, float], list[str]]:
-        """How far halves of the data, and supernets of other seeds, agree on the ranking."""
-        found: dict[str, float] = {}
-        notes = []
-        if first.agreement is not None:
-            found["ranking_halves"] = first.agreement
-            notes.append(
-                "Two halves of the validation data rank the blocks alike by "
-                f"{first.agreement:+.2f} (Spearman)."
-            )
-        ((name, worth),) = first.worth.items()
-        for number in range(1, self.seeds):
-            (other, *_) = Trace(session.folder / SUPERNET / f"seed-{number}").stages()
-            pairs = [(worth[option], other.worth[name][option]) for option in worth]
-            agreed = spearman(*zip(*pairs, strict=True))
-            found["ranking_seeds"] = min(agreed, found.get("ranking_seeds", 1.0))
-            notes.append(
-                f"A supernet of another seed ({self.seed + number}) ranks them alike by "
-                f"{agreed:+.2f}."
-            )
-        return found, notes
-
-    def _unlike(self) -> list[str]:
-        """What the supernet was trained with otherwise than the models that it ranks."""
-        pairs = [(n, getattr(self.search, n), getattr(self.training, n)) for n in _ALIKE]
-        unlike = [f"{n} {ours} against {theirs}" for n, ours, theirs in pairs if ours != theirs]
-        if not unlike:
-            return []
-        return [
-            f"The supernet was trained otherwise than the models it ranks ({', '.join(unlike)}): "
-            "what it found may suit the other training."
-        ]
 
     def _rank_correlation(self, session: Session, first: Stage) -> float | None:
         """Of the nine scores with the nine homogeneous models; None where not all were trained."""

@@ -284,8 +284,8 @@ class Priced(OneShot):
         supernet, on = self.started(session)
         policy = method.policy(supernet, self.costs(session), price, on)
         try:
-            about: Any = {"loss": self.learnt(session)}
-            result = session.search(supernet, policy, self.search, method.choices, folder, **about)
+            how: Any = {"folder": folder, "loss": self.learnt(session)}
+            result = session.search(supernet, policy, self.search, method.choices, **how)
         except Diverged as ended:
             fault = f"its training diverged ({ended.result.reason})"
             steps = ended.result.steps
@@ -297,19 +297,18 @@ class Priced(OneShot):
 
     def settled(self, session: Session, model: Model, out: Path) -> tuple[dict[str, float], str]:
         """Train on for a little, and score; what went wrong, if it did."""
-        config = self.settling.replace(seed=self.seed)
-        about: Any = {"stop": session.stopped, "loss": self.learnt(session)}
-        _, result = train(model, known_task(self.task), config, out=out, **about)
+        how: Any = {"out": out, "stop": session.stopped, "loss": self.learnt(session)}
+        numbers = self.settling.replace(seed=self.seed)
+        _, result = train(model, known_task(self.task), numbers, **how)
         if result.state == "interrupted":
             raise Stopped
-        fault = ""
-        if result.state == "diverged":
-            fault = f"what it found cannot be trained on ({result.reason})"
+        bad = result.state == "diverged"
+        fault = f"what it found cannot be trained on ({result.reason})" if bad else ""
         return dict(result.scores), fault
 
     def findings(self, session: Session) -> list[Finding]:
         """What the methods settled on."""
-        names = [f"found-{method.kind}" for method in self.methods]
+        names = (f"found-{method.kind}" for method in self.methods)
         return [Finding(**session.recall(name)) for name in names if session.has(name)]
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
