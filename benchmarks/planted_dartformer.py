@@ -70,7 +70,7 @@ def searched(task: str, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         made.find(Session(made, begin(made, Path(folder))))
         stages = Trace(Path(folder) / SUPERNET).stages()
-    (scores,) = stages[0].scores.values()
+    (scores,) = stages[0].worth.values()
     (errors,) = stages[0].errors.values()
     kinds = made.encoders.kinds
     return {

@@ -84,7 +84,7 @@ def order_found(recipe: par.Par) -> str:
     """The order that the supernet comes to like best, a letter for each slot."""
     with tempfile.TemporaryDirectory() as folder:
         study = begin(recipe, Path(folder))
-        found = recipe.searched(Session(recipe, study))
+        found = recipe.searched(Session(recipe, study), 0.0)["decisions"]
         study.close()
     return "".join(par.LETTERS[found[f"layer{i}"]] for i in range(recipe.slots))
 

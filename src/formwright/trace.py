@@ -50,6 +50,11 @@ class Stage:
         step: Training steps before it.
         dropped: Decision and options that end with this stage.
         certain: Whether what was kept leads what was dropped by more than noise.
+        by: What decides: ``accuracy`` (scores) or ``loss`` (rises).
+        rises: As scores: how much the loss of an example rises without it.
+        rise_errors: As rises: the standard error of each.
+        loss: With all live blocks on.
+        agreement: Rank correlation of what two halves of the examples say of the options.
     """
 
     stage: int
@@ -61,12 +66,22 @@ class Stage:
     step: int = 0
     dropped: tuple[str, tuple[int, ...]] | None = None
     certain: bool = True
+    by: str = "accuracy"
+    rises: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    rise_errors: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    loss: float | None = None
+    agreement: float | None = None
+
+    @property
+    def worth(self) -> Mapping[str, Mapping[int, float]]:
+        """By what the stage decided: decision to {option: what is lost without it}."""
+        return self.rises if self.by == "loss" else self.scores
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Stage":
         """The inverse of ``asdict`` after a way through JSON."""
         found = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        for key in ("scores", "errors"):
+        for key in ("scores", "errors", "rises", "rise_errors"):
             rows = found.get(key, {}).items()
             found[key] = {n: {int(o): float(v) for o, v in row.items()} for n, row in rows}
         found["alive"] = {name: tuple(map(int, row)) for name, row in data["alive"].items()}

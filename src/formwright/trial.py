@@ -51,6 +51,7 @@ WAITING = "waiting"  # a repeat, while others must end first
 RIVAL = "rival"  # designed by hand, to be beaten; its decisions are {"rival": its notation}
 FINAL = "final"  # trained once more, from new weights and to the end, before anything is announced
 
+APART = "apart"  # among the details of a trial: it was drawn for itself, no strategy learns of it
 FINAL_RUNG = 100  # of the first finals of a study; those of a later session have the next one
 
 

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from tests.ops import dense_reference as dense
 from torch import Tensor
 
+from formwright.arch import Attention, Synthesizer
+from formwright.arch.site import Site
 from formwright.ops.attention.kernels import (
     bigbird_attention,
     feature_attention,
@@ -33,6 +35,7 @@ from formwright.ops.attention.kernels import (
     synthesizer_attention,
 )
 from formwright.ops.attention.kernels.reformer import _sort_by_bucket, _take_sorted, _unsort
+from formwright.ops.base import Builder
 
 # b batch, h head, n position, d query/key size per head, e value size per head
 
@@ -613,3 +616,13 @@ def test_no_tensor_of_a_sub_quadratic_kernel_comes_near_length_squared(name: str
         case.kernel(*given)
     largest = max(event.self_cpu_memory_usage for event in profile.events())
     assert largest < n * n * 8 / 4  # a quarter of one float64 matrix, for two heads
+
+
+def test_synthesizer_tables_begin_as_flax_has_them() -> None:
+    # Xavier with fans heads x length and heads x rank: variance 2 / (heads (length + rank))
+    torch.manual_seed(0)
+    node = Attention(8, Synthesizer(rank=32), bias=False)
+    built: Any = Builder().build(node, Site(width=64, longest=400))
+    for table in (built.mechanism.left.detach(), built.mechanism.right.detach()):
+        assert float(table.std()) == pytest.approx(math.sqrt(2 / (8 * 432)), rel=0.02)
+        assert float(table.abs().max()) <= math.sqrt(6 / (8 * 432))

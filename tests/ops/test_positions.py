@@ -1,11 +1,15 @@
 """Positions against plain formulas."""
 
 import math
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from formwright.arch import parse
+from formwright.arch import Frame, LanguageModel, parse
+from formwright.arch.style import style
 from formwright.model import build
+from formwright.ops.past import Past
 from formwright.ops.position.absolute import sinusoids
 from formwright.ops.position.alibi import slopes
 from formwright.ops.position.rotary import rotated
@@ -71,3 +75,28 @@ def test_rotation_keeps_lengths_and_depends_on_distance_only() -> None:
 def test_alibi_slopes_are_those_of_the_paper() -> None:
     assert slopes(8).tolist() == [2.0**-i for i in range(1, 9)]
     assert slopes(6).tolist() == [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]
+
+
+def test_clamped_distances_are_those_of_transformer_xl() -> None:
+    torch.manual_seed(0)
+    text = torch.randint(8, (1, 12))
+    frame = Frame(8, 4, LanguageModel())
+    family = style("transformer_xl", 16, heads=2)
+    model = build(parse("(sf)x2", defaults=family).bind(frame)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():  # the first weights are too small to tell distances by
+            weight.mul_(20)
+
+    def read(**kind: Any) -> Tensor:
+        past = Past(8, **kind)
+        with torch.no_grad():
+            pieces = [model(part, past=past) for part in text.split(4, dim=1)]
+        return torch.cat(pieces, dim=1)
+
+    plain = read()
+    assert torch.equal(read(clamp=11), plain), "no distance lies beyond it"
+    near = read(clamp=3)
+    assert torch.allclose(near[:, :4], plain[:, :4], atol=1e-6)
+    assert not torch.allclose(near[:, 4:], plain[:, 4:], atol=1e-4)
+    kept, numbers = Past(8, clamp=3).to_tensors()
+    assert Past.from_tensors(kept, numbers).clamp == Past(8, clamp=3).copy().clamp == 3

@@ -20,6 +20,7 @@ from formwright.model import build, load_model
 from formwright.ops.base import Builder, Context
 from formwright.recipes import dartformer, oneshot
 from formwright.recipes.life import SUPERNET, Session, begin, conduct
+from formwright.recipes.ranking import unlike
 from formwright.recipes.recipe import recipe
 from formwright.space.dartformer import TINY, Encoders, all_heads
 from formwright.strategy.gradient import UniformPolicy
@@ -275,13 +276,59 @@ def test_a_task_that_one_mechanism_can_solve_is_won_by_it(tmp_path: Path) -> Non
         inner=16,
         layers=1,
     )
-    search = TrainConfig(steps=80, batch_tokens=512, lr=8e-3, warmup=10)
+    search = TrainConfig(steps=160, batch_tokens=512, lr=8e-3, warmup=10)  # three of nine each
     made = replace(dartformer.small("best"), encoders=encoders, task=task, search=search)
     stages = found(made, tmp_path)
     left = encoders.left("best", stages[-1].alive)
     assert encoders.described("best", left) == "synthesizer"
     assert stages[0].certain
     assert left == {"layer0": encoders.kinds.index("synthesizer")}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_presets_train_the_supernet_like_the_models_that_it_ranks(variant: str) -> None:
+    made, printed = dartformer.small(variant), dartformer.paper(variant)
+    longer = made.training.replace(steps=made.search.steps)
+    assert made.search == longer
+    assert (made.subset, made.by, made.top) == (3, "loss", 3)
+    assert (printed.subset, printed.by) == (3 if variant == "layers" else None, "accuracy")
+    assert not any(getattr(block.kind, "lra", False) for _, block in made.encoders.blocks)
+    lra = [getattr(block.kind, "lra", True) for _, block in printed.encoders.blocks]
+    assert all(lra)
+
+
+def test_the_best_of_the_ranking_enter_finals_and_its_confidence_is_said(tmp_path: Path) -> None:
+    made = replace(dartformer.smoke("best"), seeds=2, random=0)
+    kept = [pair for pair in made.encoders.blocks if pair[0] in ("linear", "local", "sparse")]
+    made = replace(made, encoders=replace(made.encoders, blocks=tuple(kept)), top=2)
+    conduct(made, begin(made, tmp_path))
+    trace, study = Trace(tmp_path / SUPERNET), Study.open(tmp_path)
+    (first, *_), outcome = trace.stages(), read_outcome(tmp_path)
+    ranked = made.ranking(first)
+    ((_, worth),) = first.rises.items()
+    assert [worth[made.encoders.kinds.index(kind)] for kind in ranked] == sorted(
+        worth.values(), reverse=True
+    )
+    entered = [dict(t.decisions) for t in study.trials if t.origin == FINAL]
+    for kind in ranked[:2]:
+        assert made.encoders.homogeneous(kind, mixed=False) in entered
+    (other, *_) = Trace(tmp_path / SUPERNET / "seed-1").stages()
+    assert other.rises != first.rises
+    assert outcome.facts["ranking_halves"] == first.agreement
+    assert -1 <= outcome.facts["ranking_seeds"] <= 1
+    assert any("halves of the validation data" in note for note in outcome.notes)
+    assert any("another seed" in note for note in outcome.notes)
+    assert not any("otherwise than" in note for note in outcome.notes)
+
+
+def test_a_supernet_trained_otherwise_than_what_it_ranks_is_told() -> None:
+    made = dartformer.smoke().with_setting("search.dropout=0.3")
+    (note,) = unlike(made.search, made.training)
+    assert "dropout 0.3 against 0.0" in note
+    with pytest.raises(InputError, match="use loss or accuracy"):
+        replace(made, by="f1")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="at least one supernet"):
+        replace(made, seeds=0)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -16,11 +16,12 @@ from torch import Tensor
 from formwright.arch import LayerNorm
 from formwright.arch.counting import count
 from formwright.arch.frame import Frame, Tag
+from formwright.cli.resolve import model_folder
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
-from formwright.recipes.life import SUPERNET, begin, conduct
+from formwright.recipes.life import SUPERNET, begin, conduct, model_of
 from formwright.recipes.priced import Finding
 from formwright.recipes.recipe import recipe
 from formwright.space.components import Kept
@@ -222,7 +223,10 @@ def test_the_recipe_leaves_trials_gates_and_prices(tmp_path: Path) -> None:
         kept = [json.loads((tmp_path / "phases" / f"found-{method}.json").read_text())["scores"]
                 for method in trial.details["methods"]]  # fmt: skip
         assert trial.values["inherited_accuracy"] == max(scores["accuracy"] for scores in kept)
-    assert (study.trial_folder(0) / "inherited" / "model.safetensors").exists()
+    handed = study.trial_folder(0) / "inherited"
+    assert model_of(study, 0) == handed, "what was found, not what was trained anew"
+    assert model_folder(f"{tmp_path}#0") == handed
+    assert (study.trial_folder(0) / "run" / "model").exists()
     trace = Trace(tmp_path / SUPERNET)
     settled = {line["method"]: line["folder"] for line in trace.lines("found")}
     assert sorted(settled) == ["do", "sdo"]
@@ -367,7 +371,11 @@ def test_every_preset_is_known_by_its_name(name: str, preset: str) -> None:
     made: Any = recipe(name, preset)
     assert made.name == f"{name}-{preset}"
     kinds = [method.kind for method in made.methods]
-    assert kinds == ([name.rsplit("-", 1)[1]] if name.endswith("do") else ["do", "sdo"])
+    one = {"do": ["do"], "sdo": ["sdo"], "signs": ["sdo"]}
+    assert kinds == one.get(name.rpartition("-")[2], ["do", "sdo"])
+    assert (made.methods[-1].form == "signs") is name.endswith("signs")
+    assert made.pricing == ("parts" if preset == "paper" else "alone")
+    assert bool(made.teach) is ("mini" in name and preset != "paper")
 
 
 def test_the_published_networks_are_those_of_the_paper() -> None:
@@ -382,6 +390,20 @@ def test_the_published_networks_are_those_of_the_paper() -> None:
     assert all(
         isinstance(node, LayerNorm) for _, node in base.walk() if "Norm" in type(node).__name__
     )
+
+
+def test_the_papers_own_estimator_has_no_baseline_and_a_sampled_price() -> None:
+    made = tiny("fft-mini-signs")
+    supernet = Supernet(made.cut.components(known_task(made.task).frame))
+    (method,) = made.methods
+    policy = method.policy(supernet, {}, 0.1)
+    assert isinstance(policy, BernoulliPolicy)
+    assert (policy.form, policy.rate, policy.cost, policy.samples) == ("signs", 0.0, "sampled", 2)
+
+
+def test_a_share_of_the_teacher_is_one() -> None:
+    with pytest.raises(InputError, match="must be a share"):
+        replace(fft.small("mini"), teach=1.5)
 
 
 def test_unknown_variants_and_senseless_numbers_are_refused() -> None:

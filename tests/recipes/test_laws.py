@@ -36,6 +36,15 @@ class TestPar(RecipeTestCase):
     """With a memory, which is part of what is kept, and prices."""
 
     name = "par-fast"
+    same = ("supernet/**/trace.jsonl", "phases/*.json")
+
+
+class TestMix(RecipeTestCase):
+    """A supernet, and the search of its members."""
+
+    name = "mix"
+    changes = ("policy=single-path", "members=5", "random=1")
+    other = "scored=2"
     same = ("supernet/trace.jsonl", "phases/*.json")
 
 

@@ -54,7 +54,11 @@ def test_the_smoke_preset_runs_on_a_real_clock(tmp_path: Path, in_process: InPro
     assert done.returncode == 0, done.stderr
     assert "measuring the front" in done.stdout
     recipe, study = lts.smoke("xl"), Study.open(out)
-    assert sum(trial.rung == 0 for trial in study.trials) == recipe.candidates
+    looked = [trial for trial in study.trials if trial.rung == 0]
+    assert sum(not trial.control for trial in looked) == recipe.candidates
+    controls = [trial for trial in looked if trial.control]
+    assert 2 < len(controls) <= recipe.candidates, "draws of its own, once each"
+    assert not {t.number for t in controls} & {t.continues for t in study.trials}
     assert {trial.rung for trial in study.front} == {1}, "every member is measured"
     proof = json.loads((tmp_path / "run" / PROOF).read_text())
     assert proof["models"]
@@ -155,6 +159,55 @@ def test_one_that_diverges_is_not_ranked(folder: Path, monkeypatch: pytest.Monke
     assert proof["failed"][0]["trial"] not in [row["trial"] for row in proof["models"]]
     assert proof["spearman"] == pytest.approx(1.0)
     assert "ranks the 3 trained models with Spearman 1.00" in read_outcome(folder).headline
+    assert proof["interval"] == [-1.0, 1.0], "three say nothing for certain"
+
+
+def test_as_many_models_are_trained_as_were_asked_for() -> None:
+    def trial(number: int) -> Trial:
+        values = {"decoder_params": 10.0 * number, "latency": 1.0, "memory": 1.0}
+        return Trial(number, {}, state="done", values=values, arch=f"a{number}")
+
+    trials = [trial(i) for i in range(40)]
+    made = replace(lts.small(), trained=12)
+    for chosen, front in ((trials[:20], trials[:25]), (trials[3:5], trials[3:9]), (trials[:1], [])):
+        found = [t.number for t in made.to_train(chosen, front, trials)]
+        assert len(found) == len({*found}) == 12
+        assert found == sorted(found)
+        if len(chosen) <= 12:
+            assert {t.number for t in chosen} <= {*found}
+    assert len(made.to_train(trials[:1], [], trials[:5])) == 5, "there are no more"
+
+
+def test_the_hull_is_best_for_some_weighting() -> None:
+    rows = [(10, 1.0), (20, 4.0), (30, 4.5), (40, 9.0)]
+    front = [
+        Trial(i, {}, state="done", values={"decoder_params": float(p), "latency": ms, "memory": 1})
+        for i, (p, ms) in enumerate(rows)
+    ]
+    assert lts.hull(front) == [0, 2, 3]
+    assert lts.hull([]) == []
+
+
+def test_too_few_models_are_said_to_be(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train_by_rank(monkeypatch, 3.0, 1.0)
+    conducted(replace(lts.smoke(), trained=2), folder)
+    outcome = read_outcome(folder)
+    assert any("2 trained models are too few" in note for note in outcome.notes)
+    assert any("convex hull" in note for note in outcome.notes)
+    assert outcome.facts["hull"] >= 1
+
+
+def test_limits_hold_for_the_front(tmp_path: Path, counted: None) -> None:
+    made: Any = replace(lts.smoke(), task="", control=0)
+    study = begin(made, tmp_path / "any")
+    conduct(made, study)
+    middle = sorted(t.values["latency"] for t in study.front)[len(study.front) // 2]
+    capped = made.bounded({"max_latency": middle}).with_setting("max_memory=1e12")
+    assert capped.changed == (f"max_latency={middle!r}", "max_memory=1e12")
+    second = begin(capped, tmp_path / "capped")
+    conduct(capped, second)
+    assert second.front
+    assert all(trial.values["latency"] <= middle for trial in second.front)
 
 
 def test_screen_json_and_report_tell_how_well_the_proxy_ranks(
@@ -203,7 +256,8 @@ def test_a_budget_ends_the_search_for_candidates_and_their_front_is_measured(
         assert conduct(made, study, stop=lambda: study.state.total > 4) == "stopped"
     more = replace(made, budget=None)  # what the budget has ended is not begun again
     assert conduct(more, study) == "exhausted"
-    assert sum(trial.rung == 0 for trial in study.trials) == 4 < made.candidates
+    searched = [t for t in study.trials if not t.control]
+    assert sum(trial.rung == 0 for trial in searched) == 4 < made.candidates
     assert {trial.rung for trial in study.front} == {1}
     assert read_outcome(tmp_path).headline
 

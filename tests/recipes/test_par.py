@@ -18,6 +18,7 @@ from formwright.arch.mechanism import Synthesizer
 from formwright.arch.style import WIKITEXT_FRAME, Style, style, transformer_xl_base
 from formwright.draw import outline
 from formwright.errors import InputError
+from formwright.model import load_model
 from formwright.ops.past import Past
 from formwright.recipes import par
 from formwright.recipes.life import SUPERNET, Session, begin, conduct
@@ -29,12 +30,14 @@ from formwright.strategy.gradient import (
     Temperature,
 )
 from formwright.study import Study
+from formwright.study.job import Job
 from formwright.study.outcome import read_outcome
 from formwright.supernet import Supernet
 from formwright.tasks import load_task
 from formwright.trace import Trace
 from formwright.train import TrainConfig
-from formwright.zoo.transformer_xl import TABLE_1
+from formwright.trial import Trial
+from formwright.zoo.transformer_xl import ENWIK8_FRAME, LARGE_FRAME, TABLE_1
 
 
 def expanded(order: str) -> str:
@@ -111,9 +114,28 @@ def test_the_paper_has_the_published_numbers() -> None:
     assert (recipe.choices.lr, recipe.choices.weight_decay) == (1e-2, 5e-4)
     assert (recipe.search.lr, recipe.search.weight_decay) == (1e-2, 1e-4)
     assert recipe.choices.stable == 0.75 * (40_000 - 10_000) / 5
-    assert recipe.price == 0
+    assert (recipe.prices, recipe.warm, recipe.shorter, recipe.draws) == ((0.0,), 5.0, 0, 0)
+    assert recipe.choices.held == 0
+    assert (recipe.training.score_memory, recipe.training.score_clamp) == (640, 400)
     assert par.paper("bert").slots == 24
-    assert par.paper("fast").price > 0
+    assert min(par.paper("fast").prices) > 0
+
+
+@pytest.mark.parametrize(
+    ("variant", "slots", "params", "remembers"),
+    [("large", 36, 285_167_482, (1600, 1000)), ("24b", 24, 41_055_436, (2100, 820))],
+)
+def test_the_other_transformer_xls_have_the_published_sizes(
+    variant: str, slots: int, params: int, remembers: tuple[int, int]
+) -> None:
+    recipe = par.paper(variant)
+    assert recipe.slots == slots
+    frame = LARGE_FRAME if variant == "large" else ENWIK8_FRAME
+    arch = parse(par.plain_order(slots), defaults=recipe.family).bind(frame)
+    assert count(arch).params == params
+    assert (recipe.training.score_memory, recipe.training.score_clamp) == remembers
+    assert f"length={frame.length}" in recipe.task
+    assert par.paper("chars").task == "lm:data/text8?tokenizer=chars&length=512"
 
 
 def test_the_temperature_falls_as_in_fbnet() -> None:
@@ -127,7 +149,13 @@ def test_the_temperature_falls_as_in_fbnet() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [({"slots": 5}, "slots=5"), ({"slots": 0}, "slots=0")],
+    [
+        ({"slots": 5}, "slots=5"),
+        ({"slots": 0}, "slots=0"),
+        ({"prices": ()}, "different numbers from 0 on"),
+        ({"prices": (0.2, 0.2)}, "different numbers from 0 on"),
+        ({"prices": (-1.0,)}, "different numbers from 0 on"),
+    ],
 )
 def test_numbers_that_cannot_be_used_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
@@ -224,18 +252,20 @@ def test_the_smoke_preset_runs_through_the_command_line(
     assert "the supernet found" in done.stdout
     study = Study.open(Path(out))
     judged = [trial for trial in study.trials if not trial.final]
-    assert [(trial.origin, trial.note) for trial in judged] == [
-        ("found", "found by the supernet"),
-        ("seed", "sandwich (s)x1(sf)x1(f)x1"),
-        ("seed", "design rule (sff)x1(f)x1"),
-        ("control", ""),
-        ("control", ""),
-    ]
+    assert judged[0].note == "found by the supernet, price 0.05"
+    found_ones = [trial for trial in judged if trial.origin == "found"]
+    assert {t.details["methods"][0] for t in found_ones} == {"price 0.05", "price 0.2"}
+    words = [par.word_of(t.decisions) for t in judged if t.origin in ("found", "seed")]
+    assert len({*words}) == len(words), "orders that differ by nothing only are judged once"
+    assert sum(trial.origin == "control" for trial in judged) == 2
+    names = [line["method"] for line in Trace(Path(out) / SUPERNET).lines("found")]
+    assert names == ["price 0.05", "price 0.2"]
     assert all({"latency", "bits_per_byte"} <= set(trial.values) for trial in study.trials)
     taken = par.smoke().training.steps or 0
     assert {trial.values["steps"] for trial in judged} == {float(taken)}
     finals = study.trials[len(judged) :]
-    assert [trial.origin for trial in finals] == ["final", "final", "rival"]
+    assert {trial.origin for trial in finals} == {"final", "rival"}
+    assert len(finals) <= par.smoke().entrants + 2
     assert {trial.steps for trial in finals} == {par.smoke().longer * taken}
     folders = [study.folder / "baseline", *(study.trial_folder(t.number) for t in judged)]
     found = [json.loads((f / "run" / "run.json").read_bytes())["config"] for f in folders]
@@ -251,7 +281,7 @@ def test_the_smoke_preset_runs_through_the_command_line(
     again = in_process("resume", out, "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["state"] == "finished"
-    assert len(study.trials) == 8
+    assert [t for t in study.trials if not t.final] == judged
     assert read_outcome(study.folder) == outcome
 
 
@@ -260,17 +290,20 @@ def test_a_masked_language_model_is_searched_alike(tmp_path: Path) -> None:
     study = begin(recipe, tmp_path)
     assert conduct(recipe, study) == "trials"
     origins = [t.origin for t in study.trials if not t.final]
-    assert origins == ["found", "seed", "seed", "control"]
+    assert origins[0] == "found"
+    assert origins[-1] == "control"
+    assert {*origins} == {"found", "seed", "control"}
     assert "encoder(16" in study.notation(0)
     study.close()
 
 
 def test_prices_are_measured_once_and_weigh_on_the_order(tmp_path: Path) -> None:
-    recipe = counted("fast", price=100.0)
+    recipe = counted("fast", prices=(100.0,))
     study = begin(recipe, tmp_path)
     session = Session(recipe, study)
     recipe.find(session)
-    assert set(session.recall("found").values()) == {2}, "nothing is worth so much"
+    found = session.recall("found-100")["decisions"]
+    assert set(found.values()) == {2}, "nothing is worth so much"
     path = tmp_path / "phases" / "prices.json"
     rows = json.loads(path.read_bytes())
     assert Trace(tmp_path / SUPERNET).prices() == {n: tuple(row) for n, row in rows.items()}
@@ -278,7 +311,7 @@ def test_prices_are_measured_once_and_weigh_on_the_order(tmp_path: Path) -> None
     assert all(row[2] == 0 for row in rows.values()), "identity is free"
     changed = {name: [0.0, 0.0, 1.0] for name in rows}
     path.write_text(json.dumps(changed))
-    assert recipe.prices(session, Supernet(recipe.make_space())) == changed, "it is used again"
+    assert recipe.costs(session, Supernet(recipe.make_space())) == changed, "it is used again"
     study.close()
 
 
@@ -310,8 +343,56 @@ def test_attention_comes_first_where_a_task_needs_it_only_there(tmp_path: Path) 
         training=weights,
     )
     study = begin(recipe, tmp_path)
-    found = recipe.searched(Session(recipe, study))
+    found = recipe.searched(Session(recipe, study), 0.0)["decisions"]
     study.close()
     order = [par.LETTERS[found[f"layer{slot}"]] for slot in range(4)]
     assert "s" in order[:2]
     assert "s" not in order[2:]
+
+
+def test_bert_is_trained_in_two_phases(tmp_path: Path) -> None:
+    printed = par.paper("bert")
+    assert printed.second is not None
+    assert (printed.training.steps, printed.second.training.steps) == (7038, 1563)
+    assert printed.training.batch_tokens * printed.training.accumulate == 65_536 * 128
+    assert printed.second.training.batch_tokens * printed.second.training.accumulate == 32_768 * 512
+    assert printed.for_task("stdlib-masked?length=16").second is None
+    small = par.smoke("bert")
+    later = par.Second(
+        task="stdlib-masked?length=48", training=small.training.replace(steps=2, warmup=0)
+    )
+    made = replace(small, second=later, target=None)
+    judge = made.trained(tmp_path)
+    order = par.decisions_of("sfsf", made.family)
+    space = made.make_space()
+    job = Job(Trial(0, order), space.resolve(order), tmp_path / "trial", None, 0)
+    values = judge(job)
+    assert values["steps"] == 2
+    model = load_model(tmp_path / "trial" / "run" / "model")
+    assert model.arch.frame is not None
+    assert model.arch.frame.length == 48
+    first = json.loads((tmp_path / "trial" / "first" / "result.json").read_text())
+    assert first["steps"] == made.training.steps
+    alone = replace(judge, before=None)(replace(job, folder=tmp_path / "alone"))  # type: ignore[type-var]
+    assert alone["loss"] != values["loss"], "the first phase counts"
+
+
+def test_shorter_and_drawn_orders_follow_from_the_probabilities() -> None:
+    recipe = replace(par.smoke(), shorter=2, draws=3)
+    best = par.decisions_of("sfsf", recipe.family)
+    shares = {name: [0.2, 0.2, 0.2] for name in best}
+    for name, option in best.items():
+        shares[name][int(option)] = 0.6  # type: ignore[arg-type]
+    shares["layer1"] = [0.1, 0.5, 0.4]  # nearest to nothing
+    rows = recipe.orders({"decisions": best, "shares": shares}, 0.2)
+    words = [par.word_of(decisions) for _, decisions in rows]
+    assert words[:2] == ["sfsf", "ssf"]
+    assert len(words[2]) == 2
+    assert len(words) == len({*words}) == 6
+    for _, decisions in rows[1:]:
+        options = list(decisions.values())
+        assert options == sorted(options, key=lambda option: option == par.NOTHING)
+    assert rows == recipe.orders({"decisions": best, "shares": shares}, 0.2), "from the seed"
+    certain = {name: [float(i == option) for i in range(3)] for name, option in best.items()}
+    none = replace(recipe, shorter=0).orders({"decisions": best, "shares": certain}, 0.2)
+    assert [par.word_of(decisions) for _, decisions in none] == ["sfsf"], "there are no others"

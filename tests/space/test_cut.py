@@ -85,6 +85,17 @@ def test_the_price_of_a_component_is_what_dropping_it_alone_saves() -> None:
     assert set(costs) == set(Supernet(CUT.components(FRAME)).slots)
 
 
+def test_prices_of_parts_add_up_to_what_components_take() -> None:
+    times = shares_of_time(CUT, FRAME, flops)
+    names = ("feedforward", "query_key", "value", "heads", "norm_mean")
+    for pricing, more in (("parts", 0.0), ("alone", times["query_key"] + times["value"])):
+        costs = prices(CUT, times, pricing)  # type: ignore[arg-type]
+        parts = {n: row for n, row in costs.items() if not n.startswith("close")}
+        sliced = ("key", "value")
+        total = sum(sum(row) if n.startswith(sliced) else row[1] for n, row in parts.items())
+        assert total == pytest.approx(sum(times[name] for name in names) + more)
+
+
 def test_predicted_time_is_that_of_the_whole_at_the_whole_and_adds_up() -> None:
     times = shares_of_time(CUT, FRAME, flops)
     assert predicted(CUT, times, CUT.member(CUT.everything())) == pytest.approx(1.0)

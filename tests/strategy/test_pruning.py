@@ -14,13 +14,21 @@ from formwright.arch import Encoder
 from formwright.errors import InputError
 from formwright.model import build
 from formwright.space.dartformer import TINY, Encoders, all_heads
-from formwright.strategy.gradient.masking import difference, rightness
+from formwright.strategy.gradient.masking import (
+    Answers,
+    Scores,
+    answered,
+    difference,
+    rightness,
+    rise,
+)
 from formwright.strategy.gradient.pruning import (
     Alive,
     Mask,
     Rule,
     ScheduledPolicy,
     SupernetTrainer,
+    first_look,
     run_stages,
 )
 from formwright.supernet import Supernet
@@ -96,6 +104,86 @@ def test_tags_are_right_by_the_share_of_their_text() -> None:
     assert found.tolist() == [1.0, 0.5, *[1.0] * 7]
 
 
+def test_the_rise_of_the_loss_has_the_error_of_paired_losses() -> None:
+    rng = np.random.default_rng(0)
+    loss = rng.gamma(2.0, 1.0, 400)
+    without = loss + 0.05 + 0.1 * rng.standard_normal(400)
+    found = rise(loss, without)
+    assert found.mean == pytest.approx(without.mean() - loss.mean())
+    assert found.error == pytest.approx((without - loss).std(ddof=1) / 20)
+    assert found.certain
+    assert not rise(without, loss).certain
+    assert not rise(loss[:1], without[:1]).certain, "one example says nothing"
+
+
+@pytest.mark.parametrize("name", ["listops-tiny?pool=cls&valid=30", "planted-tag?train=50&valid=9"])
+def test_losses_by_example_add_up_to_that_of_the_task(name: str) -> None:
+    task = load_task(name)
+    model = build(task.architecture("sf", 16)).eval()
+    batch = next(task.batches("valid", batch_tokens=400))
+    with torch.no_grad():
+        found = answered(task, model, batch)
+        whole = float(task.loss(model, batch))
+        assert found.right.tolist() == rightness(task, model, batch).tolist()
+    counts = np.ones(len(found.loss))
+    if batch.targets.dim() > 1:
+        counts = (batch.targets >= 0).sum(dim=1).numpy()
+    assert float((found.loss * counts).sum() / counts.sum()) == pytest.approx(whole, rel=1e-5)
+
+
+def test_blocks_are_ranked_by_what_was_asked_for_and_both_are_kept(tmp_path: Path) -> None:
+    class Sure(Oracle):  # what makes answers right makes the loss of all of them worse
+        harm = 2.0
+
+    row = {"blocks": (300, 10, 5)}
+    for by, best in (("accuracy", (0,)), ("loss", (2,))):
+        stages = run_stages(
+            Rule(1, at_once=True),
+            names(row),
+            Sure(row),
+            tmp_path / by,
+            by=by,  # type: ignore[arg-type]
+        )
+        assert stages is not None
+        first = stages[0]
+        assert (first.by, stages[-1].alive) == (by, {"blocks": best})
+        assert first.scores["blocks"][0] == pytest.approx(300 / 2000)
+        assert first.rises["blocks"][0] == pytest.approx(-600 / 2000)
+        assert first.worth == (first.scores if by == "accuracy" else first.rises)
+        assert first.loss is not None
+        assert first.errors["blocks"].keys() == first.rise_errors["blocks"].keys()
+
+
+def test_halves_agree_where_there_is_something_to_see_and_not_on_noise() -> None:
+    rng = np.random.default_rng(0)
+    flat, agreed = np.zeros(400), []
+    for scale in (0.0, 0.2):
+        found = [
+            Scores(
+                Answers(flat, flat),
+                {o: Answers(flat, scale * o + rng.standard_normal(400)) for o in range(9)},
+                "loss",
+            ).agreement()
+            for _ in range(20)
+        ]
+        assert None not in found
+        agreed.append(float(np.mean([f for f in found if f is not None])))
+    assert abs(agreed[0]) < 0.25
+    assert agreed[1] > 0.8
+
+
+def test_another_seed_looks_once_and_is_not_asked_again(tmp_path: Path) -> None:
+    row = {"blocks": (0, 50, 3)}
+    oracle = Oracle(row)
+    found = first_look(Rule(1, at_once=True), names(row), oracle, tmp_path)
+    assert found is not None
+    whole = run_stages(Rule(1, at_once=True), names(row), Oracle(row), tmp_path / "whole")
+    assert whole is not None
+    assert found.scores == whole[0].scores
+    assert first_look(Rule(1, at_once=True), names(row), oracle, tmp_path) == found
+    assert oracle.passes == 4
+
+
 def test_a_task_without_right_and_wrong_is_refused() -> None:
     task = load_task("stdlib?length=16")
     batch = next(task.batches("valid", batch_tokens=64))
@@ -118,9 +206,10 @@ def test_a_block_that_puts_nothing_out_is_worth_exactly_nothing_without_renormal
     answers = trainer.answers(alive, [None, ("blocks", local)])
     assert answers is not None
     whole, without = answers
-    assert len(whole) == 40
-    found = difference(whole, without)
+    assert len(whole.right) == len(whole.loss) == 40
+    found = difference(whole.right, without.right)
     assert (found.mean, found.gained, found.lost) == (0.0, 0, 0)
+    assert rise(whole.loss, without.loss).mean == 0.0
 
 
 # --- the stages, with a trainer that knows the truth ----------------------------------------
@@ -128,6 +217,8 @@ def test_a_block_that_puts_nothing_out_is_worth_exactly_nothing_without_renormal
 
 class Oracle:
     """Answers as if every live block gave away some examples: no training at all."""
+
+    harm = -1.0  # loss of a right answer; that of a wrong one is 0
 
     def __init__(self, worth: Mapping[str, Sequence[int]], examples: int = 2000) -> None:
         self.worth, self.examples, self.passes = worth, examples, 0
@@ -143,7 +234,7 @@ class Oracle:
         self.advanced.append(len(stages))
         return True
 
-    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[np.ndarray]:
+    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[Answers]:
         self.passes += len(masks)
         found = []
         for mask in masks:
@@ -151,7 +242,8 @@ class Oracle:
             right = sum(
                 self.worth[name][option] for name, option in blocks if (name, option) != mask
             )
-            found.append((np.arange(self.examples) < right).astype(float))
+            answers = (np.arange(self.examples) < right).astype(float)
+            found.append(Answers(answers, self.harm * answers))
         return found
 
 

@@ -161,3 +161,10 @@ def transformer_xl_base() -> Style:
     base = style("transformer_xl")
     embedding = base.backbone.embedding.replace(clusters=WIKITEXT_CLUSTERS)
     return replace(base, backbone=base.backbone.replace(embedding=embedding))
+
+
+def transformer_xl_large() -> Style:
+    """The large one on words: 1024 channels; rare words have smaller embeddings."""
+    plain = style("transformer_xl", width=1024)
+    embedding = plain.backbone.embedding.replace(clusters=WIKITEXT_CLUSTERS, divide=4)
+    return replace(plain, backbone=plain.backbone.replace(embedding=embedding))

@@ -91,7 +91,7 @@ def _trial_folder(run: str, number: str) -> Path:
 def _trial_model(text: str) -> Path:
     run, _, number = text.rpartition("#")
     folder = _trial_folder(run, number)
-    for place in (folder / "run" / "model", folder / HANDED):
+    for place in (folder / HANDED, folder / "run" / "model"):  # what was found comes first
         if _is_model(str(place)):
             return place
     raise InputError(f"Trial {number} of {run} left no trained model; choose another one.")

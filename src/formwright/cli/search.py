@@ -23,6 +23,8 @@ RECIPE_HELP = (
 )
 SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained model to begin at: its folder; for fft, autodistil and nasbert."
+POLICY_HELP = "Search a supernet of the space: gumbel, do, sdo, uniform or single-path."
+PRICE_HELP = "With --policy: nats that the dearest member would pay; several give a front."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."
 SHARE_HELP = "Trials take over weights of the trial they are most like; finals never do."
 SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
@@ -35,6 +37,8 @@ def run(
     from_: Annotated[str | None, typer.Option("--from", help=FROM_HELP)] = None,
     space: Annotated[str, typer.Option(help=SPACE_HELP)] = "open",
     strategy: Annotated[str | None, typer.Option(help="How to choose what to try next.")] = None,
+    policy: Annotated[str | None, typer.Option(help=POLICY_HELP)] = None,
+    price: Annotated[list[float] | None, typer.Option(help=PRICE_HELP)] = None,
     estimator: Annotated[str, typer.Option(help="train, or a training-free proxy.")] = "train",
     minimise: Annotated[list[str] | None, typer.Option(help="A value to make small.")] = None,
     maximise: Annotated[list[str] | None, typer.Option(help="A value to make large.")] = None,
@@ -65,7 +69,10 @@ def run(
     from formwright.recipes.life import begin
 
     typed, given = context.params, given_options(context)
-    made = _usual(typed, given) if recipe in (None, "usual") else _published(typed, given)
+    if policy is not None and recipe in (None, "mix"):
+        made = _mixed(typed, given)
+    else:
+        made = _usual(typed, given) if recipe in (None, "usual") else _published(typed, given)
     folder = out or _usual_folder(made)
 
     def say(text: str) -> None:
@@ -88,6 +95,8 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
             "--from applies to the recipes fft, autodistil and nasbert: formwright search fft "
             "--from FOLDER --task TASK."
         )
+    if typed["price"]:
+        raise InputError("--price applies to --policy, such as --policy gumbel; leave it out here.")
     _refuse_idle(typed, given)
     same = ("task", "space", "width", "baseline", "estimator", "cost", "seed", "trials", "share")
     budget, target = typed["budget"], typed["target"]
@@ -108,6 +117,20 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     for change in typed["set_"] or ():
         made = made.with_setting(change)
     return made
+
+
+def _mixed(typed: dict[str, Any], given: list[str]) -> "Recipe":
+    """A policy on a space: a recipe whose settings are what was typed."""
+    known = (*RECIPE_OPTIONS, "space", "policy", "price", "width", "strategy", "baseline")
+    idle = [name for name in given if name not in known or name in ("from_", "budget", "trials")]
+    _refuse("mix", idle)
+    prices = typed["price"] or ()
+    names = ("policy", "space", "width", "strategy", "baseline")
+    settings = [f"{name}={typed[name]}" for name in names if name in given]
+    settings += [f"prices=({', '.join(map(repr, prices))},)"] if prices else []
+    changes = [*settings, *(typed["set_"] or ())]
+    kept = [name for name in given if name in RECIPE_OPTIONS]
+    return _published({**typed, "recipe": "mix", "set_": changes}, kept)
 
 
 def _stages(steps: int | None, rungs: int | None) -> tuple[int, ...]:
@@ -283,13 +306,14 @@ def _usual_folder(recipe: "Recipe") -> Path:
     import hashlib
     from json import dumps
 
-    if recipe.ENDS:
+    mixed = recipe.name.startswith("mix-")  # a recipe for many searches
+    if recipe.ENDS and not mixed:
         return Path("runs") / f"{recipe.name}-{recipe.seed}"
     target = recipe.target.text if recipe.target is not None else ""
     asked = [recipe.task, recipe.seed, target, recipe.hyperparameters()]
     kind = "".join(c for c in recipe.task.split(":")[0].split("?")[0] if c.isalnum() or c == "-")
     digest = hashlib.sha256(dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
-    return Path("runs") / f"search-{kind}-{digest}"
+    return Path("runs") / f"{'mix' if mixed else 'search'}-{kind}-{digest}"
 
 
 def given_options(context: typer.Context) -> list[str]:

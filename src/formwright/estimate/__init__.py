@@ -14,6 +14,7 @@ from formwright.estimate.inherited import (
 from formwright.estimate.limits import OverLimit, Within
 from formwright.estimate.paced import Paced
 from formwright.estimate.proxy import Combined, Proxies, get_proxy
+from formwright.estimate.shared import Shared
 from formwright.estimate.sound import Sound
 from formwright.estimate.stored import Cached, Tabular
 from formwright.estimate.training import Training
@@ -36,6 +37,7 @@ __all__ = [
     "OverLimit",
     "Paced",
     "Proxies",
+    "Shared",
     "Sound",
     "Source",
     "Tabular",

@@ -20,6 +20,8 @@ class Past:
         limit: Tokens that attention remembers at most; all when not given.
         same_length: Let every query see exactly ``limit`` tokens back, as Transformer-XL is
             evaluated, even when more are at hand.
+        clamp: Distances beyond this one count as it, where positions are relative (Transformer-XL):
+            a memory longer than what was trained with then meets no distance that is new.
 
     >>> import torch
     >>> from formwright import build, parse
@@ -30,9 +32,16 @@ class Past:
     True
     """
 
-    def __init__(self, limit: int | None = None, *, same_length: bool = False) -> None:
+    def __init__(
+        self,
+        limit: int | None = None,
+        *,
+        same_length: bool = False,
+        clamp: int | None = None,
+    ) -> None:
         self.limit = limit
         self.same_length = same_length
+        self.clamp = clamp
         self.seen = 0  # tokens read by earlier calls
         self._items: dict[int, tuple[Tensor, ...]] = {}
         self._owners: dict[int, str] = {}  # of slots that modules of several sizes share
@@ -106,9 +115,13 @@ class Past:
         if whole is not None:
             self._mask = whole[:, whole.shape[1] - self.remembered :]
 
+    def emptied(self) -> "Past":
+        """Another of the same kind that remembers nothing yet."""
+        return Past(self.limit, same_length=self.same_length, clamp=self.clamp)
+
     def copy(self) -> "Past":
         """The same memory, to go on from more than once."""
-        other = Past(self.limit, same_length=self.same_length)
+        other = self.emptied()
         other.seen, other._mask = self.seen, self._mask
         other._items = dict(self._items)  # tensors are replaced, never changed
         other._owners = dict(self._owners)
@@ -126,6 +139,8 @@ class Past:
             "same_length": self.same_length,
             "seen": self.seen,
         }
+        if self.clamp is not None:
+            numbers["clamp"] = self.clamp
         if self._owners:
             numbers["owners"] = {str(slot): owner for slot, owner in self._owners.items()}
         return tensors, numbers
@@ -133,7 +148,8 @@ class Past:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> "Past":
         """The inverse of ``to_tensors``."""
-        past = cls(numbers["limit"], same_length=numbers["same_length"])
+        kind = {"same_length": numbers["same_length"], "clamp": numbers.get("clamp")}
+        past = cls(numbers["limit"], **kind)
         past.seen, past._mask = numbers["seen"], tensors.get("mask")
         past._owners = {int(slot): owner for slot, owner in numbers.get("owners", {}).items()}
         slots: dict[int, dict[int, Tensor]] = {}

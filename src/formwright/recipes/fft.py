@@ -17,11 +17,15 @@ Differs from the paper: the search begins at the trained baseline (``init``), wh
 at a BERT that the user has (``beginning_at``), and what it finds is trained on for a few steps
 with the weights it inherits. A price at which a training diverges counts as one that loses too
 much. The price of a component is the share of the whole's time that is saved when it alone goes,
-so that lambda is in units of loss per share of time; the paper does not say its unit (see
+so that lambda is in units of loss per share of time; the paper does not say its unit. In ``paper``
+prices add up, heads being what is left of attention without queries, keys and values (see
 ``space.components.prices``). Predicted times do add up. Gates of the deterministic search
 learn from one batch in several, and coins are thrown once for each part of a batch, which makes a
-step of the search about as fast as one of plain training. Random networks of the same predicted
-time are trained beside what was found.
+step of the search about as fast as one of plain training. Odds are learnt with less noise than by
+the paper's own rule, which ``fft-signs`` has to the letter. ``mini`` learns from the answers of the
+whole network besides the labels, where the paper has a larger teacher label texts. Random networks
+of the same predicted time are trained beside what was found. The model that is handed over, as
+``RUN/best`` and ``RUN#N``, has the weights that were found.
 """
 
 from collections.abc import Sequence
@@ -40,10 +44,10 @@ from formwright.estimate.inherited import Continued, Found, FromComponents, From
 from formwright.estimate.training import known_task
 from formwright.model import Model, check_frame, load_model, read_architecture
 from formwright.recipes.life import Session
-from formwright.recipes.priced import DO, SDO, Method, Priced
+from formwright.recipes.priced import DO, SDO, SIGNS, Method, Priced
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
 from formwright.space import Decisions, TreeSpace
-from formwright.space.components import BERT, Cut, cut_of, predicted, prices
+from formwright.space.components import BERT, Cut, Pricing, cut_of, predicted, prices
 from formwright.strategy.gradient import GatePolicy
 from formwright.supernet import Supernet
 from formwright.supernet.parts import cut_into, hardened, kept_parts, merged
@@ -60,11 +64,13 @@ class Fft(Priced):
             the baseline begins at; see ``beginning_at``.
         lengths: Profile at these lengths and take the highest share of each component; the
             target's own when not given.
+        pricing: What a head is charged with; see ``space.components.prices``.
     """
 
     cut: Cut
     init: str = "baseline"
     lengths: tuple[int, ...] = ()
+    pricing: Pricing = "alone"
 
     @property
     def start(self) -> str:
@@ -162,7 +168,10 @@ class Fft(Priced):
         return {name: max(row[name] for row in rows) for name in rows[0]}
 
     def costs(self, session: Session) -> dict[str, list[float]]:
-        return prices(self.cut, self.times(session))
+        return prices(self.cut, self.times(session), self.pricing)
+
+    def teacher(self, session: Session) -> Model:
+        return load_model(baseline_model(session.folder))
 
     def predicted(self, session: Session, decisions: Decisions) -> float:
         return predicted(self.cut, self.times(session), decisions)
@@ -186,10 +195,11 @@ def baseline_model(root: Path) -> Path:
 
 # --- the published numbers, and smaller ones --------------------------------------------
 
-_METHODS = {"": (DO, SDO), "do": (DO,), "sdo": (SDO,)}
+_METHODS = {"": (DO, SDO), "do": (DO,), "sdo": (SDO,), "signs": (SIGNS,)}
 VARIANTS = {
-    "fft": "bert", "fft-do": "bert-do", "fft-sdo": "bert-sdo",
+    "fft": "bert", "fft-do": "bert-do", "fft-sdo": "bert-sdo", "fft-signs": "bert-signs",
     "fft-mini": "mini", "fft-mini-do": "mini-do", "fft-mini-sdo": "mini-sdo",
+    "fft-mini-signs": "mini-signs",
 }  # fmt: skip
 NAMES = {variant: name for name, variant in VARIANTS.items()}
 
@@ -221,6 +231,7 @@ def paper(variant: str = "bert") -> Fft:
             search=adam,
             settling=adam.replace(steps=20_000, lr=5e-5, warmup=500),
             init="new",
+            pricing="parts",
             target=Target(batch=16, length=128),
             lengths=(32, 128, 512),
         )
@@ -239,6 +250,7 @@ def paper(variant: str = "bert") -> Fft:
         settling=lamb.replace(steps=2500, lr=1e-4, warmup=100),
         accept=0.01,
         init="new",
+        pricing="parts",
         target=Target(batch=16, length=128),
         lengths=(32, 128, 512),
     )
@@ -262,7 +274,9 @@ def small(variant: str = "bert") -> Fft:
         search=training.replace(steps=400, lr=5e-4, warmup=20, schedule="constant"),
         settling=training.replace(steps=100, lr=5e-4, warmup=0),
         accept=0.003 if mini else 0.01,
+        teach=0.5 if mini else 0.0,
         init="baseline",
+        pricing="alone",
         target=Target(batch=16, length=24),
         lengths=(),
         workers=2,

@@ -347,9 +347,9 @@ class Session:
 
 
 def model_of(study: Study, number: int) -> Path | None:
-    """Where the model of a trial lies: as it was trained, or as a search handed it over."""
+    """Where the model of a trial lies: as a search handed it over, else as it was trained."""
     folder = study.trial_folder(number)
-    places = (folder / "run" / "model", folder / "inherited")
+    places = (folder / "inherited", folder / "run" / "model")
     return next((place for place in places if (place / "model.safetensors").exists()), None)
 
 

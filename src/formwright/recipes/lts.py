@@ -10,17 +10,22 @@ evolution around the front, 30 x 80         strategy.blackbox.lts
 latency of every candidate measured         cost.profiling (predicted), then every member of the
                                             final front measured: strategy.blackbox.two_stage
 models picked against a baseline            picked() below
-their training, the rank correlation        train, prove() below
+their training, the rank correlation        train, proof() below
 
 Differs from the paper: latency is predicted while the search runs, by a predictor fitted to
 measurements made on the same target, and what reaches the front is measured, paired with a
 reference; the paper measures every candidate, ten times in a row. Memory is computed while the
-search runs and measured, as a true peak, at the end; the paper sums allocations.
+search runs and measured, as a true peak, at the end; the paper sums allocations. Random search has
+draws of its own, as many as there are candidates, and not the first population. The rank
+correlation has an interval, and models besides those picked are trained where these are too few.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, Self
+
+import numpy as np
 
 from formwright.arch import Architecture
 from formwright.arch.frame import Frame, LanguageModel
@@ -35,10 +40,12 @@ from formwright.recipes.life import Session
 from formwright.recipes.recipe import Phase, Recipe, known_variant, published_recipe
 from formwright.space import Space, named_space
 from formwright.space.lts import lts_space
-from formwright.statistics import spearman
+from formwright.statistics import spearman, spearman_interval
+from formwright.strategy.pareto import lower_hull
+from formwright.study import Rules
 from formwright.study.outcome import Baseline, Outcome
 from formwright.train import TrainConfig
-from formwright.trial import Objective, Trial
+from formwright.trial import APART, CONTROL, Objective, Proposal, Trial, key_of
 from formwright.zoo import get
 
 OBJECTIVES = (Objective("decoder_params", "max"), Objective("latency"), Objective("memory"))
@@ -58,7 +65,10 @@ class Lts(Recipe):
         seconds: Longest measurement of one member.
         budget: Seconds that the search for candidates may take; None for all of them.
         training: How picked models are trained.
-        trained: Models to train at most.
+        trained: Models to train; others of the search stand in where fewer were picked.
+        control: Random members beside the search; None for as many as candidates.
+        max_latency: Milliseconds that a member may take at most; None for any.
+        max_memory: Bytes that a member may need at most; None for any.
     """
 
     space: Any  # a declared space
@@ -71,7 +81,10 @@ class Lts(Recipe):
     seconds: float = 0.5
     budget: float | None = None
     training: TrainConfig = TrainConfig()  # noqa: RUF009  # frozen
-    trained: int = 6
+    trained: int = 12
+    control: int | None = None
+    max_latency: float | None = None
+    max_memory: float | None = None
 
     FREE = Recipe.FREE | {"budget"}
     APART = Recipe.APART | {"space"}
@@ -97,6 +110,12 @@ class Lts(Recipe):
             raise InputError("--trials does not apply to lts; use --set generations=... instead.")
         return replace(self, budget=seconds)
 
+    def rules(self) -> Rules:
+        """Limits hold for the front, and lead the evolution."""
+        most = {"latency": self.max_latency, "memory": self.max_memory}
+        limits = {name: value for name, value in most.items() if value is not None}
+        return Rules.for_workers(self.workers, limits=limits)
+
     def make_space(self) -> Space:
         found: Space = self.space
         return found
@@ -116,7 +135,14 @@ class Lts(Recipe):
         return "two_stage", {**evolution, "first": self.candidates, "slack": 0.01, "most": most}
 
     def phases(self) -> Sequence[Phase]:
-        return (self.profile, self.search, self.measure_baseline, self.finals, self.conclude)
+        return (
+            self.profile,
+            self.search,
+            self.draw_control,
+            self.measure_baseline,
+            self.finals,
+            self.conclude,
+        )
 
     def estimator(self, session: Session) -> Candidate:
         """Latency predicted first, then measured."""
@@ -148,6 +174,19 @@ class Lts(Recipe):
         session.say(f"the budget was enough for {found:,} candidates")
         return found
 
+    def draw_control(self, session: Session) -> None:
+        """Look at random members, which no generation learns from, as candidates were looked at."""
+        number = session.recall("candidates") if self.control is None else self.control
+        space, rng = self.make_space(), Random(f"{self.seed}/control")
+        drawn = [space.sample(rng) for _ in range(number)]
+        once = {key_of(decisions): decisions for decisions in drawn}
+        apart: Any = {"origin": CONTROL, "details": {APART: True}}
+        first = [Proposal(decisions=decisions, **apart) for decisions in once.values()]
+        if first:
+            ending = session.ending  # that of the search, which this is beside
+            session.run(self.estimator(session), trials=0, first=first)
+            session.ending = ending
+
     def measure_baseline(self, session: Session) -> None:
         """The baseline as the front was measured."""
         session.evaluate_baseline(self.estimator(session), {1: None})
@@ -163,18 +202,43 @@ class Lts(Recipe):
         """How well the proxy ranks trained models; nothing where none are trained."""
         if not self.task or not chosen:
             return {}
-        step = max(1, -(-len(chosen) // self.trained))
-        spread = sorted(chosen, key=lambda t: t.values["decoder_params"])[::step]
-        found = train_finals(session, spread, Training(self.task, self.training))
+        ranked = self.to_train(chosen, session.study.front, session.study.trials)
+        found = train_finals(session, ranked, Training(self.task, self.training))
         rows = found["models"]
         proxies, losses = ([row[name] for row in rows] for name in ("decoder_params", "loss"))
-        ranked = spearman(proxies, [-loss for loss in losses]) if len(rows) > 2 else None
-        return {**found, "spearman": ranked}
+        if len(rows) < 3:
+            return {**found, "spearman": None}
+        rank = spearman(proxies, [-loss for loss in losses])
+        return {**found, "spearman": rank, "interval": spearman_interval(rank, len(rows))}
+
+    def to_train(
+        self, chosen: Sequence[Trial], front: Sequence[Trial], trials: Sequence[Trial]
+    ) -> list[Trial]:
+        """What was picked, then of the front, then of all candidates, spread over their sizes."""
+        found = _evenly(chosen, self.trained)
+        for others in (front, [t for t in trials if t.done and not t.control]):
+            known = {trial.arch for trial in found}
+            fresh = {t.arch: t for t in others if t.arch not in known}
+            found += _evenly(list(fresh.values()), self.trained - len(found))
+        return sorted(found, key=_size)
 
     def conclude(self, session: Session) -> None:
         """Say how fast the fastest member with the baseline's parameters is."""
         front, proof = session.study.front, session.recall("finals")
-        session.conclude(_told(front, session.measured_baseline, proof))
+        corners = session.kept("hull", lambda: hull(front))
+        told = _told(front, session.measured_baseline, proof)
+        notes = [
+            f"{len(corners)} of {len(front)} lie on the convex hull of parameters and latency: "
+            "trials " + ", ".join(map(str, corners)) + "."
+        ]
+        if self.task and proof.get("spearman") is None:
+            trained = len(proof.get("models", ()))
+            notes.append(
+                f"{trained} trained models are too few to say how well the proxy ranks; train more "
+                "with --set trained=12."
+            )
+        facts = {**told.facts, "hull": float(len(corners))}
+        session.conclude(replace(told, facts=facts, notes=(*told.notes, *notes)))
 
 
 def paper(backbone: str = "gpt2") -> Lts:
@@ -222,7 +286,7 @@ def small(backbone: str = "gpt2") -> Lts:
         seconds=0.3,
         task="stdlib?length=128",
         training=TrainConfig(steps=150, batch_tokens=1024, lr=2e-3, warmup=20, score_batches=32),
-        trained=6,
+        trained=12,
     )
 
 
@@ -242,6 +306,32 @@ def smoke(backbone: str = "gpt2") -> Lts:
 
 
 published_recipe({"lts": "gpt2", "lts-gpt2": "gpt2", "lts-xl": "xl"}, paper, small, smoke)
+
+
+def hull(front: Sequence[Trial]) -> list[int]:
+    """The trials at the corners of the front's lower convex hull, the smallest model first.
+
+    These are best for some weighting of parameters against latency.
+    """
+    if not front:
+        return []
+    costs = np.array([t.costs(OBJECTIVES[:2]) for t in front])
+    kept = [trial for trial, on in zip(front, lower_hull(costs), strict=True) if on]
+    return [trial.number for trial in sorted(kept, key=_size)]
+
+
+def _size(trial: Trial) -> float:
+    return trial.values["decoder_params"]
+
+
+def _evenly(trials: Sequence[Trial], number: int) -> list[Trial]:
+    """So many of them, spread evenly over their sizes, both ends among them."""
+    ordered = sorted(trials, key=_size)
+    if len(ordered) <= number:
+        return ordered
+    if number < 2:
+        return ordered[:number]
+    return [ordered[round(i * (len(ordered) - 1) / (number - 1))] for i in range(number)]
 
 
 def picked(front: Sequence[Trial], baseline: Mapping[str, float]) -> list[Trial]:
@@ -284,9 +374,11 @@ def _told(front: Sequence[Trial], base: Baseline, proof: Mapping[str, Any]) -> O
         )
     ranked, failed = len(proof.get("models", ())), len(proof.get("failed", ()))
     if proof.get("spearman") is not None:
-        facts["spearman"] = proof["spearman"]
+        low, high = proof.get("interval", (-1.0, 1.0))
+        facts |= {"spearman": proof["spearman"], "spearman_low": low, "spearman_high": high}
         words += (
-            f"; the proxy ranks the {ranked} trained models with Spearman {proof['spearman']:.2f}"
+            f"; the proxy ranks the {ranked} trained models with Spearman {proof['spearman']:.2f} "
+            f"(95 %: {low:.2f} to {high:.2f})"
         )
     if failed:
         words += f"; training of {failed} of {ranked + failed} diverged"

@@ -11,9 +11,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from formwright.arch import parse
+from formwright.errors import InputError
 from formwright.estimate import Counted, Estimator, Final, Measured, Together, Training
 from formwright.estimate.training import known_task
 from formwright.recipes.finals import entered, rival_proposal
@@ -23,6 +24,8 @@ from formwright.recipes.recipe import Phase, Recipe
 from formwright.recipes.rivals import Rival
 from formwright.recipes.verdict import verdict
 from formwright.space import TreeSpace
+from formwright.study import Rules
+from formwright.study.front import eligible, front
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig
@@ -42,6 +45,8 @@ class OneShot(Recipe):
         seconds: Longest measurement of one of them.
         longer: The finals are so many times as long as that training; 0 leaves them out, where that
             training is itself the long one.
+        entrants: Of what was found so many enter finals, spread over their front; 0 lets all.
+        max_latency: Milliseconds that what is announced may take at most; None for any.
         target: Where latency is measured; None counts FLOPs in its place.
     """
 
@@ -50,6 +55,21 @@ class OneShot(Recipe):
     random: int = 4
     seconds: float = 0.6
     longer: int = 0
+    entrants: int = 0
+    max_latency: float | None = None
+
+    def bounded(self, limits: Mapping[str, float]) -> Self:
+        """The same with limits, of which latency needs a target."""
+        if "max_latency" in limits and self.target is None:
+            raise InputError(
+                f"{self.name} counts FLOPs and measures no latency; give --target, or leave "
+                "--max-latency out."
+            )
+        return super().bounded(limits)
+
+    def rules(self) -> Rules:
+        limits = {} if self.max_latency is None else {"latency": self.max_latency}
+        return Rules.for_workers(self.workers, limits=limits)
 
     def phases(self) -> Sequence[Phase]:
         return (self.find, self.judge, self.finals, self.conclude)
@@ -82,14 +102,30 @@ class OneShot(Recipe):
         session.run(self.final_estimator(), trials=0, first=[*members, rival])
 
     def _entrants(self, session: Session) -> list[int]:
-        """All that was found, and the best of what was drawn at random or made by hand."""
+        """What was found, and the best of what was drawn at random or made by hand."""
         quality, known = session.study.objectives[0], session.measured_baseline.arch
         done = [trial for trial in session.study.trials if trial.done and trial.arch != known]
         found = [trial for trial in done if trial.origin == FOUND]
         taken = {trial.arch for trial in found}
+        kept = eligible(found, session.study.objectives, session.study.rules.limits)
+        found = self._spread(kept or found, session.study.objectives)
         others = [trial for trial in done if trial.arch not in taken]
+        others = eligible(others, session.study.objectives, session.study.rules.limits) or others
         others.sort(key=lambda trial: quality.sign * trial.values[quality.name])
         return [trial.number for trial in (*found, *others[:1])]
+
+    def _spread(self, found: Sequence[Trial], objectives: Sequence[Objective]) -> list[Trial]:
+        """The best and the cheapest of the front, and some evenly between them."""
+        if not self.entrants or len(found) <= self.entrants:
+            return list(found)
+        best = sorted(front(found, objectives), key=lambda t: t.costs(objectives)[-1])
+        if len(best) <= self.entrants:
+            rest = [trial for trial in found if trial not in best]
+            rest.sort(key=lambda trial: trial.costs(objectives)[0])
+            return [*best, *rest[: self.entrants - len(best)]]
+        last = len(best) - 1
+        places = {round(i * last / max(1, self.entrants - 1)) for i in range(self.entrants)}
+        return [best[place] for place in sorted(places)]
 
     def conclude(self, session: Session) -> None:
         """Say who won."""

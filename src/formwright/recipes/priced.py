@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
+from formwright.distil.teacher import Teacher
 from formwright.errors import InputError, Stopped
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
@@ -34,10 +35,12 @@ from formwright.strategy.gradient import (
     SearchConfig,
 )
 from formwright.strategy.gradient.ladder import highest_accepted
+from formwright.study.front import eligible
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig, train
+from formwright.train.engine import Loss
 from formwright.trial import CONTROL, FOUND, Objective, Proposal, Trial
 
 _DRAWS = 400  # random members among which those of equal cost are picked
@@ -55,7 +58,8 @@ class Method:
         choices: When and how gates learn.
         samples: Draws of an update, for ``sdo``.
         start: First log-odds of a component; of a connection, minus that.
-        form: See ``BernoulliPolicy``.
+        form: See ``BernoulliPolicy``; ``signs`` is the paper's, to the letter: no mean of the loss
+            is subtracted, and the price of what was drawn is part of the loss.
     """
 
     kind: Literal["do", "sdo"]
@@ -88,6 +92,8 @@ class Method:
             supernet,
             start=odds | dict.fromkeys(on, self.start),
             form=self.form,
+            baseline=0.0 if self.form == "signs" else 0.9,
+            cost="sampled" if self.form == "signs" else "expected",
             samples=self.samples,
             prices=costs,
             price=price,
@@ -103,6 +109,7 @@ SDO = Method(
     choices=SearchConfig(joint=True, share=True, lr=0.05),
     samples=4,
 )
+SIGNS = replace(SDO, form="signs", samples=1, choices=replace(SDO.choices, share=False))
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,8 @@ class Priced(OneShot):
         accept: How much of the quality may be lost on the validation split: points of a share that
             is to be large (0.01 is from 0.93 to 0.92), a share of a loss that is to be small.
         random: Random members of equal predicted cost for each search.
+        teach: Share of the loss that is to answer as the whole network does, while gates are
+            learnt and while what was found settles; 0 learns from the labels alone.
     """
 
     methods: tuple[Method, ...]
@@ -159,8 +168,11 @@ class Priced(OneShot):
     accept: float = 0.003
     random: int = 2
     seconds: float = 1.0
+    teach: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.teach <= 1:
+            raise InputError(f"teach={self.teach} must be a share, from 0 to 1.")
         if not self.methods:
             raise InputError(f"{self.name} needs a method; give do, sdo or both.")
         if self.accept < 0:
@@ -181,6 +193,18 @@ class Priced(OneShot):
     @abstractmethod
     def taken_out(self, supernet: Supernet, policy: GatePolicy) -> tuple[Decisions, Model]:
         """What a policy likes best: the member, and the model with the supernet's weights."""
+
+    def teacher(self, session: Session) -> Model:
+        """The network whose answers are learnt from, where ``teach`` is above 0."""
+        raise InputError(f"{self.name} has no teacher; set teach=0.")
+
+    def learnt(self, session: Session) -> Loss | None:
+        """What is made small in place of the task's loss; None for that."""
+        if not self.teach:
+            return None
+        whole = self.teacher(session).eval().requires_grad_(False)
+        teacher = Teacher(session.folder, whole, known_task(self.task))
+        return teacher.loss(task=1 - self.teach, answers=self.teach)
 
     @property
     def expected(self) -> int:
@@ -259,7 +283,8 @@ class Priced(OneShot):
         supernet, on = self.started(session)
         policy = method.policy(supernet, self.costs(session), price, on)
         try:
-            result = session.search(supernet, policy, self.search, method.choices, folder)
+            how: Any = {"folder": folder, "loss": self.learnt(session)}
+            result = session.search(supernet, policy, self.search, method.choices, **how)
         except Diverged as ended:
             fault = f"its training diverged ({ended.result.reason})"
             steps = ended.result.steps
@@ -271,18 +296,18 @@ class Priced(OneShot):
 
     def settled(self, session: Session, model: Model, out: Path) -> tuple[dict[str, float], str]:
         """Train on for a little, and score; what went wrong, if it did."""
-        config = self.settling.replace(seed=self.seed)
-        _, result = train(model, known_task(self.task), config, out=out, stop=session.stopped)
+        how: Any = {"out": out, "stop": session.stopped, "loss": self.learnt(session)}
+        numbers = self.settling.replace(seed=self.seed)
+        _, result = train(model, known_task(self.task), numbers, **how)
         if result.state == "interrupted":
             raise Stopped
-        fault = ""
-        if result.state == "diverged":
-            fault = f"what it found cannot be trained on ({result.reason})"
+        bad = result.state == "diverged"
+        fault = f"what it found cannot be trained on ({result.reason})" if bad else ""
         return dict(result.scores), fault
 
     def findings(self, session: Session) -> list[Finding]:
         """What the methods settled on."""
-        names = [f"found-{method.kind}" for method in self.methods]
+        names = (f"found-{method.kind}" for method in self.methods)
         return [Finding(**session.recall(name)) for name in names if session.has(name)]
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
@@ -338,7 +363,8 @@ class Priced(OneShot):
         facts: dict[str, float] = {}
         for trial, finding in pairs:
             facts |= _facts(trial, finding, base.values, quality.name, cost.name)
-        chosen = champion([trial for trial, _ in pairs], lowered, quality, cost)
+        found = eligible([t for t, _ in pairs], session.study.objectives, self.rules().limits)
+        chosen = champion(found, lowered, quality, cost)
         if chosen is None:
             anew = "" if self.continued else ", trained anew,"
             headline = (

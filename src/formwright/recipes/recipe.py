@@ -123,11 +123,14 @@ class Recipe(ABC):
         )
 
     def bounded(self, limits: Mapping[str, float]) -> Self:
-        """The same with limits: of milliseconds of latency, parameters or FLOPs, by name."""
-        raise InputError(
-            f"The recipe {self.name!r} knows no limit, so --max-latency, --max-params and "
-            "--max-flops do not apply; they do for autodistil, nasbert and the usual search."
-        )
+        """The same with limits: ``max_latency`` in milliseconds, ``max_params``, ``max_flops``."""
+        known, made = {field.name for field in fields(self)}, self
+        for name, most in limits.items():
+            if name not in known:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"The recipe {self.name!r} has no such limit; leave {option} out.")
+            made = made.with_setting(f"{name}={most!r}")
+        return made
 
     def within(self, seconds: float | None, trials: int | None) -> Self:
         """The same with a budget."""

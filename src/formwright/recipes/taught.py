@@ -181,12 +181,6 @@ class Taught(OneShot):
 
     # --- limits -------------------------------------------------------------------------
 
-    def bounded(self, limits: Mapping[str, float]) -> Self:
-        found = self
-        for name, most in limits.items():
-            found = found.with_setting(f"{name}={most!r}")
-        return found
-
     def check(self) -> None:
         if self.max_latency is not None and self.where() is None:
             raise InputError("--max-latency needs a target; give --target, such as --target cpu.")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd
-from typing import Any
+from typing import Any, Literal
 
 from formwright.arch import Architecture, Attention, FeedForward, Layer, LayerNorm, Parallel
 from formwright.arch.components import feedforward_part, shares
@@ -31,6 +31,7 @@ from formwright.space.tree import TreeSpace
 PAPER = "https://arxiv.org/abs/2008.06808"
 BERT_FRAME = Frame(vocab=30522, length=512, head=MaskedLM())
 Groups = tuple[int, ...]  # how many parts stand side by side, group after group
+Pricing = Literal["alone", "parts"]  # what is saved when a component alone goes; what adds up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,20 +262,27 @@ def steps(whole: int, parts: int) -> tuple[int, ...]:
     return tuple(sum(sizes[: number + 1]) for number in range(parts))
 
 
-def prices(cut: Cut, times: Mapping[str, float]) -> dict[str, list[float]]:
-    """What each decision saves when it alone is taken back, over the time of the whole.
+def prices(
+    cut: Cut, times: Mapping[str, float], pricing: Pricing = "alone"
+) -> dict[str, list[float]]:
+    """What each decision costs, over the time of the whole.
 
-    A head takes its share of comparing queries with keys and of mixing values with it, although
-    slices of those have prices too: all prices together exceed the whole's time. Were those parts
-    left out of the head's price, it would be worth less than what is saved when it alone goes.
+    ``alone`` is what is saved when it alone is taken back. A head takes its share of comparing
+    queries with keys and of mixing values with it, although slices of those have prices too: all
+    prices together exceed the whole's time. With ``parts`` they add up to what components take: a
+    head is what is left of attention without queries, keys and values, which is next to nothing
+    (0.1 of 100 in the paper's Table 1), and slices carry the rest.
 
     Args:
         cut: What was cut.
         times: Shares of the time by the names of ``cost.components``, and ``close_head`` and
             ``close_slice``, the share of one connection.
+        pricing: What a head is charged with.
     """
     layers, found = cut.layers, {}
-    attention = times["heads"] + times["query_key"] + times["value"]
+    attention = times["heads"]
+    if pricing == "alone":
+        attention += times["query_key"] + times["value"]
     head = attention / (layers * cut.head_parts)
     inner = times["feedforward"] / (layers * cut.inner_parts)
     mean = times["norm_mean"] / (2 * layers)

@@ -20,7 +20,7 @@ from formwright.study.job import Answer, Executor, Job, member_of, one_sentence
 from formwright.study.rows import Addition, as_stored, written
 from formwright.study.store import Store
 from formwright.study.study import Study
-from formwright.trial import CONTROL, FINAL, RIVAL, Proposal, State, Trial, key_of
+from formwright.trial import APART, CONTROL, FINAL, RIVAL, Proposal, State, Trial, key_of
 
 Ending = Literal["trials", "seconds", "exhausted", "stopped"]
 OnEvent = Callable[["Event"], None]
@@ -323,7 +323,7 @@ def _asked(what: Proposal | Trial) -> Any:
 
 def _taught(trial: Trial) -> bool:
     """Whether the strategy learns of it: not of what was not for it to choose."""
-    return trial.origin not in (RIVAL, FINAL)
+    return trial.origin not in (RIVAL, FINAL) and not trial.details.get(APART)
 
 
 def _copied(trial: Trial, original: Trial) -> Trial:

@@ -13,6 +13,7 @@ from torch import nn
 from formwright.arch.layer import FeedForward
 from formwright.errors import SpecError
 from formwright.ops.components import kept_attention, kept_feedforward
+from formwright.ops.container import IdentityOp, ResidualOp
 from formwright.ops.feedforward.feedforward import FeedForwardOp
 from formwright.space.part import Decisions
 from formwright.supernet.elastic import ElasticOp
@@ -74,18 +75,33 @@ def live(module: nn.Module, holder: GateHolder) -> list[Kept]:
         case MixtureOp():
             pairs = list(zip(module.options, holder.row(module.name), strict=True))
             chosen = [(option, gate) for option, gate in pairs if not is_off(gate)]
+            if len(chosen) > 1:  # nothing may share with one branch, which takes its gate on
+                chosen = [(option, gate) for option, gate in chosen if not _is_nothing(option)]
             if len(chosen) != 1:
                 raise SpecError(f"The decision {module.name!r} is not taken: use hard gates.")
-            return live(chosen[0][0], holder)
+            return _weighed(live(chosen[0][0], holder), chosen[0][1])
         case PresenceOp():
             gate = holder.row(module.name)[module.index]
-            return [] if is_off(gate) else live(module.layer, holder)
+            return [] if is_off(gate) else _weighed(live(module.layer, holder), gate)
         case DepthOp():
             gates = holder.row(module.name)
             deepest = max((i for i, g in enumerate(gates) if not is_off(g)), default=0)
             units = [module.units[number] for number in module.kept[deepest]]
             return [kept for unit in units for kept in live(unit, holder)]
     return [(module, 1.0)]
+
+
+def _is_nothing(option: nn.Module) -> bool:
+    return isinstance(option, IdentityOp) or (isinstance(option, RowOp) and not len(option.layers))
+
+
+def _weighed(found: list[Kept], gate: Gate) -> list[Kept]:
+    """A branch that reads the stream through a norm, and adds to it, takes the gate on itself."""
+    if len(found) != 1:
+        return found
+    ((layer, own),) = found
+    takes = isinstance(layer, ResidualOp) and (layer.place == "pre" or layer.norm is None)
+    return [(layer, plain_number(own) * plain_number(gate))] if takes else found
 
 
 def live_branches(module: GatedOp, holder: GateHolder) -> list[Kept]:

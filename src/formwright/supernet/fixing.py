@@ -2,14 +2,45 @@
 
 from typing import Any
 
+from formwright.arch.architecture import Architecture
 from formwright.arch.node import Node
 from formwright.errors import SpecError, UnknownName
 from formwright.space.choice import Choice, Derived, Maybe, OneOf, Span, choices_in, raw_fields
 from formwright.space.choosing import Choosing
 from formwright.space.compile import compiled
 from formwright.space.part import Decisions
+from formwright.space.tree import TreeSpace
 
 _SHOWN = 12  # values that an error message lists
+
+
+def closed(space: TreeSpace) -> TreeSpace:
+    """The space with the first of each choice that stands outside its layers.
+
+    No supernet can hold one open there; the width and the size of the embedding stay open.
+    """
+    declared: Any = space.declared
+    if not isinstance(declared, Architecture):
+        return space
+    parts = [declared.frame, *_outside_layers(declared.backbone)]
+    outside = {choice.name: choice for part in parts for choice in choices_in(part)}
+    if not outside:
+        return space
+    first = {name: _allowed(choice, {})[0] for name, choice in outside.items()}
+    return TreeSpace(taken(declared, first), space.constraints, space.name)
+
+
+def _outside_layers(backbone: Any) -> list[Any]:
+    """What of a backbone must be decided: not its width, its norm, or the embedding's size."""
+    if isinstance(backbone, Choice):
+        return [backbone]
+    found = []
+    for key, value in raw_fields(backbone):
+        if key == "embedding" and not isinstance(value, Choice):
+            found += [inner for name, inner in raw_fields(value) if name != "size"]
+        elif key not in ("width", "norm"):
+            found.append(value)
+    return found
 
 
 def taken(declared: Any, decisions: Decisions) -> Any:

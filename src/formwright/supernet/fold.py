@@ -5,7 +5,7 @@ from torch import nn
 
 from formwright.errors import SpecError
 from formwright.ops.attention.attention import AttentionOp
-from formwright.ops.container import StackOp
+from formwright.ops.container import ResidualOp, StackOp
 from formwright.ops.feedforward.feedforward import FeedForwardOp, LinearOp
 from formwright.supernet.elastic import ElasticOp
 from formwright.supernet.extract import pairs
@@ -38,6 +38,9 @@ def _scale(module: nn.Module, factor: float) -> None:
             last = module.map
         case StackOp() if len(module.layers):
             _scale(module.layers[-1], factor)
+            return
+        case ResidualOp():
+            _scale(module.inner, factor)
             return
     if last is None:
         raise SpecError(

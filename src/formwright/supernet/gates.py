@@ -88,12 +88,15 @@ class Gates:
             what the next value adds.
         totals: What the gates of a ``some`` decision inside a mean are divided by in place of
             their own sum: set it to the number of all blocks to mask without renormalising.
+        loose: Decisions for one of several, or for a depth, whose gates need not add up to 1: what
+            is left of the stream passes by, so that no gate scales it.
     """
 
     weights: Mapping[str, GateRow] = field(default_factory=dict)
     sizes: Mapping[str, Value] = field(default_factory=dict)
     totals: Mapping[str, float] = field(default_factory=dict)
     slices: Mapping[str, GateRow] = field(default_factory=dict)
+    loose: frozenset[str] = frozenset()
 
     def row(self, name: str) -> tuple[Gate, ...]:
         """The gates of a decision, plain numbers where nothing is learned."""

@@ -18,7 +18,7 @@ from formwright.arch.site import Site
 from formwright.errors import SpecError
 from formwright.ops.base import Builder, Context, Operator
 from formwright.ops.connector import ConnectedOp
-from formwright.ops.container import StackOp, filled
+from formwright.ops.container import IdentityOp, ResidualOp, StackOp, filled
 from formwright.ops.norm.layernorm import LayerNormOp, gated_layer_norm
 from formwright.supernet.elastic import ElasticOp, slots_of
 from formwright.supernet.fuse import Fusion
@@ -82,6 +82,10 @@ class _Options(Operator):
 
         return checkpoint(again, x, use_reentrant=False)
 
+    def is_loose(self, name: str) -> bool:
+        """Whether the gates of a decision need not add up to 1."""
+        return name in self.holder.current.loose
+
     def leave_out(self, option: nn.Module, ctx: Context) -> None:
         """An option that misses a piece of text must not take older text for the last piece."""
         if ctx.past is not None:
@@ -100,6 +104,15 @@ class RowOp(StackOp):
     """Layers of an option, one after the other; none at all pass the stream on."""
 
 
+def _passes(option: nn.Module) -> bool:
+    """Whether an option adds to the stream and leaves it as it is."""
+    if isinstance(option, StackOp):
+        return all(map(_passes, option.layers))
+    return isinstance(option, IdentityOp) or (
+        isinstance(option, ResidualOp) and (option.norm is None or option.place != "post")
+    )
+
+
 class MixtureOp(_Options):
     """The sum of the options, each times its gate."""
 
@@ -107,10 +120,12 @@ class MixtureOp(_Options):
         super().__init__(holder)
         self.name, self.width = node.name, node.out_width(site)
         self.options = nn.ModuleList(builder.build(option, site) for option in node.options)
+        self.passes = all(map(_passes, self.options))
 
     def forward(self, x: Float[Tensor, "b n w"], ctx: Context) -> Float[Tensor, "b n out"]:
-        found: Tensor | None = None
-        for gate, option in zip(self.holder.row(self.name), self.options, strict=True):
+        gates = self.holder.row(self.name)
+        found = x * (1 - sum(gates)) if self.passes and self.is_loose(self.name) else None
+        for gate, option in zip(gates, self.options, strict=True):
             if is_off(gate):
                 self.leave_out(option, ctx)
                 continue
@@ -148,7 +163,8 @@ class DepthOp(_Options):
         pairs = zip(self.kept, self.holder.row(self.name), strict=True)
         on = [(kept, gate) for kept, gate in pairs if not is_off(gate)]
         self._leave_out(on, ctx)
-        found: Tensor | None = None
+        loose = self.is_loose(self.name) and all(map(_passes, self.units))
+        found = x * (1 - sum(gate for _, gate in on)) if loose else None
         streams: dict[tuple[int, ...], Tensor] = {(): x}  # after some units one after the other
         for kept, gate in on:
             for end in range(1, len(kept) + 1):

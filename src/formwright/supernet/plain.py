@@ -1,11 +1,13 @@
 """The plain architecture that a supernet computes under hard gates, also fractional weights."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from formwright.arch import Architecture, Layer, Parallel, Stack
+from formwright.arch import Architecture, Layer, Parallel, Residual, Stack
+from formwright.arch.layer import Identity
 from formwright.errors import SpecError
 from formwright.space.compile import compiled
-from formwright.supernet.gates import Gate, GateHolder, is_off, total
+from formwright.supernet.gates import Gate, GateHolder, is_off, plain_number, total
 from formwright.supernet.masks import kept_node
 from formwright.supernet.node import (
     Depth,
@@ -47,6 +49,25 @@ def _list(node: Layer, holder: GateHolder) -> tuple[Layer, ...]:
     return (_single(node, holder),)
 
 
+def _only_branch(node: Mixture, row: Sequence[Gate], holder: GateHolder) -> Layer | None:
+    """The one option that adds to the stream, where its gate can be folded into it.
+
+    Besides it only nothing may be on, and what passes by must be the whole stream.
+    """
+    on = [i for i, gate in enumerate(row) if not is_off(gate)]
+    busy = [i for i in on if not _is_nothing(node.options[i])]
+    whole = node.name in holder.current.loose or abs(sum(map(plain_number, row)) - 1) < 1e-6
+    if len(busy) != 1 or not whole:
+        return None
+    found = node.options[busy[0]]
+    folds = isinstance(found, Residual) and (found.place == "pre" or found.norm is None)
+    return found if folds else None
+
+
+def _is_nothing(layer: Layer) -> bool:
+    return isinstance(layer, Identity) or (isinstance(layer, Row) and not layer.layers)
+
+
 def _kept(node: Mixture | Presence | Depth, holder: GateHolder) -> tuple[Layer, ...]:
     """What the gates leave of a place in a list."""
     row = holder.row(node.name)
@@ -56,6 +77,8 @@ def _kept(node: Mixture | Presence | Depth, holder: GateHolder) -> tuple[Layer, 
             raise SpecError(f"The gates of {node.name!r} must be 0 or 1 in a plain model.")
         return () if is_off(gate) else (node.layer,)
     chosen = [index for index, gate in enumerate(row) if not is_off(gate)]
+    if isinstance(node, Mixture) and (branch := _only_branch(node, row, holder)) is not None:
+        return (branch,)
     if len(chosen) != 1 or row[chosen[0]] != 1.0:
         raise SpecError(
             f"The gates of {node.name!r} leave {len(chosen)} options, or weigh one by other than "

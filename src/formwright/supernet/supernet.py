@@ -182,7 +182,7 @@ class Supernet(Model):
         with self.gated(gates):
             rows = {n: tuple(map(plain_number, self.holder.row(n))) for n in self._gated()}
             slices = {n: tuple(map(plain_number, r)) for n, r in self.holder.slices.items()}
-            self.holder.set(Gates(rows, gates.sizes, gates.totals, slices))
+            self.holder.set(Gates(rows, gates.sizes, gates.totals, slices, gates.loose))
             arch = self._sized(lambda source: plain_architecture(source.arch, self.holder))
             model = self._copied(build(arch.check(), **self._kind()))
             self._sized(lambda source: fold_gates(model, source, self.holder))

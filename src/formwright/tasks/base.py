@@ -38,6 +38,7 @@ class Batch:
         padding: Share of the positions that are padding.
         fresh: False where a stream of text goes on from the batch before.
         rows: Which examples of the split these are, where they are examples.
+        aside: Whether it is of training data that weights never see, which has a memory of its own.
     """
 
     inputs: dict[str, Tensor]
@@ -47,6 +48,7 @@ class Batch:
     padding: float
     fresh: bool = True
     rows: np.ndarray | None = None
+    aside: bool = False
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
@@ -120,7 +122,7 @@ class Task(ABC):
         split: str = "valid",
         *,
         batch_tokens: int,
-        memory: int | None = None,
+        memory: int | Past | None = None,
         limit: int | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> dict[str, float]:
@@ -131,7 +133,7 @@ class Task(ABC):
             split: ``valid`` or ``test``.
             batch_tokens: Positions of a batch.
             memory: Tokens that language models remember from batch to batch, as Transformer-XL
-                is measured.
+                is measured, or an empty memory that says more, such as a ``clamp``.
             limit: Measure on so many batches only: the first of a text, else evenly spread.
             stop: Asked before each batch; True raises ``Stopped``.
         """
@@ -149,7 +151,7 @@ class Task(ABC):
 
     @abstractmethod
     def _score(
-        self, model: Model, split: str, batches: Iterable[Batch], memory: int | None
+        self, model: Model, split: str, batches: Iterable[Batch], memory: int | Past | None
     ) -> dict[str, float]: ...
 
     def reading(self) -> "Reading | None":

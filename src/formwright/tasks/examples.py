@@ -251,7 +251,7 @@ class ExampleTask(Task):
         return self._measure([(answers, Batch({}, targets, count, 0, 0.0, rows=rows))], data)
 
     def _score(
-        self, model: Model, split: str, batches: Iterable[Batch], memory: int | None
+        self, model: Model, split: str, batches: Iterable[Batch], memory: int | Past | None
     ) -> dict[str, float]:
         device, total, count = device_of(model), 0.0, 0
         pairs = []

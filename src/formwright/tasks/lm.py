@@ -157,13 +157,13 @@ class StreamTask(Task):
         return model(**batch.inputs).argmax(dim=-1).cpu().numpy()
 
     def _score(
-        self, model: Model, split: str, batches: Iterable[Batch], memory: int | None
+        self, model: Model, split: str, batches: Iterable[Batch], memory: int | Past | None
     ) -> dict[str, float]:
         device, past = device_of(model), None
         total, count = 0.0, 0
         for batch in batches:
             if memory and (past is None or batch.fresh):
-                past = Past(memory)
+                past = memory.emptied() if isinstance(memory, Past) else Past(memory)
             total += float(self.loss(model, batch.to(device), past)) * batch.count
             count += batch.count
         return self.values(total / max(1, count), split)

@@ -197,7 +197,7 @@ class Translation(ExampleTask):
         return {"accuracy": float(np.concatenate([right for right, _ in pairs]).mean())}
 
     def _score(
-        self, model: Model, split: str, batches: Iterable[Batch], memory: int | None
+        self, model: Model, split: str, batches: Iterable[Batch], memory: int | Past | None
     ) -> dict[str, float]:
         batches = list(batches)
         result = super()._score(model, split, batches, memory)

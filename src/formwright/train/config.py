@@ -41,6 +41,8 @@ class TrainConfig:
     evaluate_every: int = 0  # steps between looks at the validation set; 0: only at the end
     valid_batches: int | None = None  # batches of such a look; None: the whole set
     score_batches: int | None = None  # of the score at the end; None: all; 0: no score, no model
+    score_memory: int = 0  # tokens remembered while scoring, where ``memory`` is; 0: as many
+    score_clamp: int = 0  # farthest distance while scoring; what lies beyond counts as it; 0: any
     patience: int = 0  # stop after so many looks without a better metric; 0: never
     keep_best: bool = False  # score and save the weights of the best look, not the last ones
     checkpoint_every: int = 200

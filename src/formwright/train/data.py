@@ -45,7 +45,7 @@ class Task(Protocol):
         split: str = "valid",
         *,
         batch_tokens: int,
-        memory: int | None = None,
+        memory: int | Past | None = None,
         limit: int | None = None,
     ) -> dict[str, float]:
         """Loss, metric and what else is measured on a split, or its first ``limit`` batches.

@@ -85,6 +85,7 @@ class Engine:
         numbers = {"batch_tokens": config.batch_tokens, "seed": config.seed}
         self.plan = task.sampler(**numbers, memory=config.memory)
         self.past = Past(config.memory) if config.memory else None
+        self.aside = self.past.emptied() if self.past is not None else None  # of data held out
         self.sharded = config.shard and world.size > 1
         if self.sharded and config.optimiser == "adafactor":
             raise InputError(
@@ -184,11 +185,17 @@ class Engine:
 
     def _pasts(self, batch: Batch, count: int) -> list[Past | None]:
         """What each pass remembers; the next batch goes on from what the first one does."""
-        if self.past is None:
+        if self.past is None or self.aside is None:
             return [None] * count
+        apart = getattr(batch, "aside", False)
+        past = self.aside if apart else self.past
         if batch.fresh:
-            self.past = Past(self.config.memory)
-        return [self.past, *(self.past.copy() for _ in range(count - 1))]
+            past = past.emptied()
+        if apart:
+            self.aside = past
+        else:
+            self.past = past
+        return [past, *(past.copy() for _ in range(count - 1))]
 
     def _move(self, batches: int) -> Tensor:
         """Update the weights by gradients that so many batches added up; their norm."""
@@ -236,9 +243,9 @@ class Engine:
             moments = optimiser.state_dict()["state"]
             rows = ((f"{i}/{key}", t) for i, row in moments.items() for key, t in row.items())
             tensors[name] = {key: whole(t) for key, t in rows}
-        if self.past is not None:  # each process reads texts of its own
-            pasts = gathered(self.past.to_tensors(), self.world)
-            for name, past in zip(self._memories(), pasts, strict=True):
+        for kind, memory in self._memories():  # each process reads texts of its own
+            pasts = gathered(memory.to_tensors(), self.world)
+            for name, past in zip(self._owners(kind), pasts, strict=True):
                 tensors[name], known[name] = past
         return Checkpoint(self.number, known, tensors)
 
@@ -255,8 +262,11 @@ class Engine:
                 state.setdefault(int(owner), {})[kind] = like(tensor, owners[int(owner)])
             optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
         if self.past is not None:
-            name = self._memories()[self.world.rank]
+            name = self._owners("past")[self.world.rank]
             self.past = Past.from_tensors(saved.tensors[name], saved.state[name])
+            name = self._owners("aside")[self.world.rank]
+            if name in saved.state:
+                self.aside = Past.from_tensors(saved.tensors[name], saved.state[name])
         self.number, self.tokens = saved.step, saved.state["tokens"]
 
     # names in a checkpoint of all that learns, of what moves it, of what each process remembers
@@ -271,8 +281,14 @@ class Engine:
         if self.gating is not None and self.gating.optimiser is not None:
             yield "chooser", self.gating.optimiser
 
-    def _memories(self) -> list[str]:
-        return ["past", *(f"past-{rank}" for rank in range(1, self.world.size))]
+    def _memories(self) -> Iterator[tuple[str, Past]]:
+        if self.past is not None:
+            yield "past", self.past
+        if self.aside is not None and self.aside.seen:
+            yield "aside", self.aside
+
+    def _owners(self, kind: str) -> list[str]:
+        return [kind, *(f"{kind}-{rank}" for rank in range(1, self.world.size))]
 
 
 class _Losses(nn.Module):

@@ -16,6 +16,7 @@ from formwright.arch import Architecture
 from formwright.errors import Stopped
 from formwright.model import Model, build, load_model, save_model
 from formwright.model.card import new_card
+from formwright.ops.past import Past
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.device import device_of_text
@@ -236,13 +237,21 @@ class _Training(Loop):
         self.say({"kind": "scores", "step": self.engine.number, **scores})
         return self.gave_up
 
+    def _remembered(self) -> int | Past | None:
+        """What is remembered between batches of a score."""
+        config = self.config
+        if not config.memory:
+            return None
+        most = config.score_memory or config.memory
+        return Past(most, clamp=config.score_clamp) if config.score_clamp else most
+
     def score(self, model: Model, limit: int | None, **heeding: Any) -> dict[str, float]:
         """On the validation set; a task of the user's own need not heed a ``stop``."""
         return self.engine.task.score(
             model,
             "valid",
             batch_tokens=self.config.batch_tokens,
-            memory=self.config.memory or None,
+            memory=self._remembered(),
             limit=limit,
             **heeding,
         )

@@ -9,11 +9,10 @@ symbols of the 24-block models (enwik8).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
-from formwright.arch import Architecture, Frame, LanguageModel, Style, parse, style
-from formwright.arch.style import WIKITEXT_CLUSTERS, WIKITEXT_FRAME
+from formwright.arch import Architecture, Frame, LanguageModel, parse, style
+from formwright.arch.style import WIKITEXT_FRAME, transformer_xl_large
 from formwright.zoo.registry import Paper, published
 
 XL = Paper(
@@ -42,18 +41,12 @@ def base(layers: str) -> Architecture:
 
 def large(layers: str) -> Architecture:
     """An order of blocks of 1024 channels; rare words have smaller embeddings."""
-    return parse(layers, defaults=_large_style()).bind(LARGE_FRAME)
+    return parse(layers, defaults=transformer_xl_large()).bind(LARGE_FRAME)
 
 
 def symbols(layers: str) -> Architecture:
     """An order of the base model's blocks, on the 204 symbols of enwik8."""
     return parse(layers, defaults=style("transformer_xl")).bind(ENWIK8_FRAME)
-
-
-def _large_style() -> Style:
-    plain = style("transformer_xl", width=1024)
-    embedding = plain.backbone.embedding.replace(clusters=WIKITEXT_CLUSTERS, divide=4)
-    return replace(plain, backbone=plain.backbone.replace(embedding=embedding))
 
 
 def _words(ppl: float, latency_ms: float, **more: float) -> dict[str, float | str]:

@@ -37,16 +37,19 @@ class RelativeXLPart(PositionPart):
         content, distance = biases.content, biases.distance  # (h, d)
         # Distances t-1 .. 0, and in an encoder on to -(n-1), so that the shift can read them.
         last = 0 if self.causal else 1 - n
-        waves = ctx.table(
-            ("xl", self.width, last, t),
-            lambda: sinusoids(torch.arange(t - 1, last - 1, -1, device=q.device), self.width).to(
-                q.dtype
-            ),
-        )
+        most = None if ctx.past is None else ctx.past.clamp
+        waves = ctx.table(("xl", self.width, last, t, most), lambda: self._waves(t, last, most, q))
         r = self.project(waves).unflatten(-1, (self.heads, -1)).transpose(0, 1)  # (h, r, d)
         scores = torch.matmul(q + distance[:, None], r.transpose(-1, -2))  # (b, h, n, r)
         bias = relative_shift(scores, t) * q.shape[-1] ** -0.5
         return q + content[:, None], k, bias
+
+    def _waves(self, t: int, last: int, most: int | None, q: Tensor) -> Tensor:
+        """Sinusoids at the distances t-1 .. last, none of them beyond the most."""
+        places = torch.arange(t - 1, last - 1, -1, device=q.device)
+        if most is not None:
+            places = places.clamp(max=most)
+        return sinusoids(places, self.width).to(q.dtype)
 
 
 @operator(RelativeXL)

@@ -29,7 +29,7 @@ from formwright.report.words import duration, plural
 from formwright.strategy.forecast import forecast
 from formwright.strategy.pareto import hypervolume
 from formwright.study.front import eligible
-from formwright.trial import RANDOM, Objective, Trial
+from formwright.trial import APART, RANDOM, Objective, Trial
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -83,7 +83,8 @@ def progress_info(material: Material) -> ProgressInfo | None:
     box = low, np.where(high > low, high - low, 1.0)
     counting = {trial.number for trial in counted}
     staged = [trial for trial in trials if trial.rung == rung and not trial.rival]
-    controls = [trial for trial in staged if drawn_evenly(trial)]
+    apart = [trial for trial in staged if trial.details.get(APART)]
+    controls = apart or [trial for trial in staged if drawn_evenly(trial)]
     others = [trial for trial in staged if not trial.control]
     compared = len(controls) >= _FEW and bool(others)
     random = _curve(controls, counting, material.objectives, box) if compared else None

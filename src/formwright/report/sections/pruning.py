@@ -64,7 +64,7 @@ def _kind(stages: Sequence[Stage], name: str, words: str, options: set[int]) -> 
     last: dict[int, float] = {}
     for stage in stages:
         alive.append(len(options & set(stage.alive.get(name, ()))))
-        last |= {o: s for o, s in stage.scores.get(name, {}).items() if o in options}
+        last |= {o: s for o, s in stage.worth.get(name, {}).items() if o in options}
     score = sum(last.values()) / len(last) if last else None
     return Kind(words, len(options), alive, score)
 

@@ -16,7 +16,8 @@ class SearchConfig:
     batch teaches both (Finding Fast Transformers), or with ``pause`` only the first of so many and
     one more: gates change slowly, and their gradient may cost as much as that of the weights.
     Where an update takes several draws, with ``share`` each reads its share of the batch, so that
-    many cost as much as one.
+    many cost as much as one. With ``held`` that share of the training data is kept from the weights
+    and is all that the architecture learns from; with ``joint`` there is nothing to hold.
     """
 
     warmup: int = 0
@@ -28,6 +29,7 @@ class SearchConfig:
     optimiser: Literal["adam", "sgd"] | None = None  # None: the one that suits the policy
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)  # of adam
+    held: float = 0.0  # share of the training data that only the architecture sees
     stable: int = 0  # stop after so many architecture updates that changed no choice; 0: never
 
     def __post_init__(self) -> None:
@@ -39,6 +41,8 @@ class SearchConfig:
                 f"optimiser={self.optimiser!r} cannot move an architecture; use adam or sgd, or "
                 "leave it out for the one that suits the policy."
             )
+        if not 0 <= self.held < 1:
+            raise InputError(f"held={self.held} must be a share below 1.")
         if self.lr <= 0:
             raise InputError(f"lr={self.lr} must be above 0.")
 
@@ -50,6 +54,12 @@ class SearchConfig:
             return True, (step - self.warmup) % (self.pause + 1) == 0
         turn = self.every > 0 and (step - self.warmup) % self.every == self.every - 1
         return not turn, turn
+
+    def turns(self, step: int) -> int:
+        """How many earlier steps taught the architecture alone."""
+        if self.joint or not self.every:
+            return 0
+        return max(0, step - self.warmup) // self.every
 
     def to_data(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -17,11 +17,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
 from formwright.strategy.gradient.config import SearchConfig
-from formwright.strategy.gradient.masking import Rightness, Scores, check_answers, rightness
+from formwright.strategy.gradient.masking import (
+    Answers,
+    Difference,
+    Measure,
+    Scores,
+    answered,
+    check_answers,
+)
 from formwright.strategy.gradient.search import search_supernet
 from formwright.strategy.gradient.stepping import SupernetSearch
 from formwright.strategy.gradient.uniform import UniformPolicy
@@ -74,8 +80,8 @@ class Trainer(Protocol):
     def advance(self, stages: Sequence[Stage]) -> bool:
         """Train up to the next stage; False when asked to stop."""
 
-    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[Rightness] | None:
-        """Which validation answers are right under each mask; None when asked to stop."""
+    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[Answers] | None:
+        """The answers to validation examples under each mask; None when asked to stop."""
 
     def step(self, stage: int) -> int:
         """Training steps before a stage is scored."""
@@ -87,6 +93,7 @@ def run_stages(
     trainer: Trainer,
     folder: Path,
     *,
+    by: Measure = "accuracy",
     seed: int = 0,
     say: Say = lambda text: None,
 ) -> list[Stage] | None:
@@ -97,6 +104,7 @@ def run_stages(
         words: Decision to the name of each option.
         trainer: Who trains and answers.
         folder: Where the record is kept.
+        by: What blocks are ranked by.
         seed: Decides between blocks of equal score.
         say: Told what each stage came to.
     """
@@ -106,14 +114,15 @@ def run_stages(
         return stages
     alive: Alive = {name: tuple(range(len(row))) for name, row in words.items()}
     steps = trainer.plan(rule.looks(alive))
+    unit = "accuracy, in points, that is lost" if by == "accuracy" else "loss, in nats, that rises"
     say(
         f"training a supernet of {sum(map(len, words.values()))} blocks for {steps:,} steps; a "
-        "block is worth the accuracy, in points, that is lost without it"
+        f"block is worth the {unit} without it"
     )
     if stages:
         alive = stages[-1].left()
     while (name := rule.looks_at(alive)) is not None:
-        scores = _scored(trainer, stages, alive, name)
+        scores = _scored(trainer, stages, alive, name, by)
         if scores is None:
             return None
         now = Stage(len(stages), alive, {}, "", step=trainer.step(len(stages)))
@@ -130,6 +139,35 @@ def run_stages(
     return stages
 
 
+def first_look(
+    rule: Rule,
+    words: Mapping[str, Sequence[str]],
+    trainer: Trainer,
+    folder: Path,
+    *,
+    by: Measure = "accuracy",
+) -> Stage | None:
+    """The first stage alone, as ``run_stages`` would see it: what another seed says of the blocks.
+
+    None when asked to stop.
+    """
+    trace = Trace(folder)
+    if known := trace.stages():
+        return known[0]
+    alive: Alive = {name: tuple(range(len(row))) for name, row in words.items()}
+    trainer.plan(rule.looks(alive))
+    name = rule.looks_at(alive)
+    if name is None:
+        return None
+    scores = _scored(trainer, [], alive, name, by)
+    if scores is None:
+        return None
+    now = Stage(0, alive, {}, "", step=trainer.step(0))
+    found = _decided(rule, words[name], scores, now, name, seed=0)
+    trace.add_stage(found)
+    return found
+
+
 def ended(stages: Sequence[Stage]) -> bool:
     """Whether the record says what is left."""
     return bool(stages) and not stages[-1].scores
@@ -143,13 +181,15 @@ def listed(names: Sequence[str], options: Sequence[int]) -> str:
     return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in found.items())
 
 
-def _scored(trainer: Trainer, stages: list[Stage], alive: Alive, name: str) -> Scores | None:
+def _scored(
+    trainer: Trainer, stages: list[Stage], alive: Alive, name: str, by: Measure
+) -> Scores | None:
     if not trainer.advance(stages):
         return None
     found = trainer.answers(alive, [None, *((name, option) for option in alive[name])])
     if found is None:
         return None
-    return Scores(found[0], dict(zip(alive[name], found[1:], strict=True)))
+    return Scores(found[0], dict(zip(alive[name], found[1:], strict=True)), by)
 
 
 def _decided(
@@ -162,8 +202,13 @@ def _decided(
     text, useful = _told(rule, names, scores, kept, gone)
     return replace(
         now,
-        scores={name: scores.values()},
-        errors={name: scores.errors()},
+        scores={name: _means(scores.answers)},
+        errors={name: _errors(scores.answers)},
+        by=scores.by,
+        rises={name: _means(scores.rises)},
+        rise_errors={name: _errors(scores.rises)},
+        loss=scores.loss,
+        agreement=scores.agreement(),
         words=f"{name}: {text}" if len(now.alive) > 1 else text,
         accuracy=scores.accuracy,
         dropped=(name, tuple(sorted(gone))),
@@ -171,27 +216,40 @@ def _decided(
     )
 
 
+def _means(parts: Mapping[int, Difference]) -> dict[int, float]:
+    """Option to what is lost without it, negative where masking helps."""
+    return {option: part.mean for option, part in parts.items()}
+
+
+def _errors(parts: Mapping[int, Difference]) -> dict[int, float]:
+    return {option: part.error for option, part in parts.items()}
+
+
 def _told(
     rule: Rule, names: Sequence[str], scores: Scores, kept: Sequence[int], gone: Sequence[int]
 ) -> tuple[str, bool]:
     """What a stage saw and did, and whether what was kept is of any use for certain."""
     with_all = f"accuracy {scores.accuracy:.4f} with {len(scores.parts)} blocks"
+    unit = "points"
+    if scores.by == "loss":
+        with_all, unit = f"loss {scores.loss:.4f} and {with_all}", "nats"
+    said = _in_nats if scores.by == "loss" else _in_points
     last, next_ = kept[-1], gone[0]
     lead = scores.lead(last, next_)
     if not rule.at_once:
         part = scores.parts[next_]
-        text = f"{with_all}; {names[next_]} goes, worth {_points(part.mean, part.error)}"
+        text = f"{with_all}; {names[next_]} goes, worth {said(part.mean, part.error)}"
         if not lead.certain and names[last] != names[next_]:
             text += f"; within noise of {names[last]}"
         return text, True
     rows = ", ".join(
-        f"{names[o]} {_points(scores.parts[o].mean, scores.parts[o].error)}" for o in (*kept, *gone)
+        f"{names[o]} {said(scores.parts[o].mean, scores.parts[o].error)}" for o in (*kept, *gone)
     )
-    text = f"{with_all}; worth in points: {rows}"
+    text = f"{with_all}; worth in {unit}: {rows}"
     if not lead.certain:
         text += (
             f". Warning: {names[last]} leads {names[next_]} by "
-            f"{_points(lead.mean, lead.error)} points, which is within noise"
+            f"{said(lead.mean, lead.error)} {unit}, which is within noise"
         )
     useful = scores.parts[kept[0]].certain
     if not useful:
@@ -199,8 +257,12 @@ def _told(
     return text, useful
 
 
-def _points(value: float, error: float) -> str:
+def _in_points(value: float, error: float) -> str:
     return f"{100 * value:.2f} ± {100 * error:.2f}"
+
+
+def _in_nats(value: float, error: float) -> str:
+    return f"{value:.4f} ± {error:.4f}"
 
 
 # --- who trains -------------------------------------------------------------------------
@@ -311,15 +373,15 @@ class SupernetTrainer:
         )
         return found.steps >= goal
 
-    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[Rightness] | None:
-        """Which validation answers are right under each mask; None when asked to stop."""
+    def answers(self, alive: Alive, masks: Sequence[Mask]) -> list[Answers] | None:
+        """The answers to validation examples under each mask; None when asked to stop."""
         policy = UniformPolicy(self.supernet, renormalise=self.renormalise)
         for slot in policy.gated:
             for option in range(len(slot.values)):
                 if option not in alive[slot.name]:
                     policy.mask(slot.name, option)
         gates = [policy.gates_without(*mask) if mask else policy.all_gates() for mask in masks]
-        found: list[list[Rightness]] = [[] for _ in masks]
+        found: list[list[Answers]] = [[] for _ in masks]
         self.supernet.eval()
         for batch in self.task.batches("valid", batch_tokens=self._tokens(alive)):
             # all masks on one batch: a block's answer to the same input is computed once
@@ -328,8 +390,8 @@ class SupernetTrainer:
                     if self.stop():
                         return None
                     with self.supernet.gated(masked):
-                        row.append(rightness(self.task, self.supernet, batch))
-        return [np.concatenate(row) for row in found]
+                        row.append(answered(self.task, self.supernet, batch))
+        return [Answers.joined(row) for row in found]
 
     def _tokens(self, alive: Alive) -> int:
         """Tokens of a batch for which what all blocks answer can be kept."""

@@ -67,7 +67,8 @@ class RealPolicy(GatePolicy):
     def gates(self, step: int, rng: torch.Generator) -> Gates:
         rows = {slot.name: self._row(slot) for slot in self.gated}
         slices = {slot.name: self._row(slot) for slot in self.sliced}
-        return Gates(rows, self.sizes, slices=slices)
+        loose = frozenset(slot.name for slot in self.gated if slot.kind in ("one", "depth"))
+        return Gates(rows, self.sizes, slices=slices, loose=loose)
 
     def best_gates(self) -> Gates:
         """The gates as they are; slices and blocks keep their weights."""

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 from formwright.arch import Architecture
 from formwright.errors import InputError
 from formwright.strategy.gradient.config import SearchConfig
+from formwright.strategy.gradient.held import Dealt
 from formwright.strategy.gradient.policy import GatePolicy
 from formwright.supernet import Gates, Supernet
+from formwright.tasks.held import held_out
 from formwright.train.config import TrainConfig
 from formwright.train.data import Batch, Task
 from formwright.train.distributed import join_world
@@ -63,8 +65,12 @@ class SupernetSearch:
             )
         self.numbers: nn.Module = policy
         self.optimiser = _chooser(policy, self.config)
-        loss = policy.loss(loss or task.loss)
+        loss, held = policy.loss(loss or task.loss), None
+        if self.config.held and not self.config.joint:
+            task, held = held_out(task, self.config.held)
         self.engine = Engine(supernet, task, train, device, world, loss=loss, gating=self)
+        if held is not None:
+            self.engine.plan = Dealt(task, held, train, self.config, world.size)
         self.chosen = policy.derive()
         self.unchanged = 0  # architecture updates since the choice last changed
 

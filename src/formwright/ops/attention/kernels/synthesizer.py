@@ -4,7 +4,8 @@ Paper: "Synthesizer", Tay et al. 2020, https://arxiv.org/abs/2005.00743
 Differs from the paper: the factorised random variant, alone or added to the dot product as in the
 Long Range Arena port used by DARTFormer. Quadratic in length by definition, but the factors ride
 along as extra columns of queries and keys, so fused attention never stores an n x n matrix. The
-Long Range Arena code has no padding mask without dot product; ``mask=None`` gives that.
+Long Range Arena code has no padding mask without dot product; ``mask=None`` gives that. Initial
+weights are those of Flax's Xavier rule, which counts heads as a receptive field.
 """
 
 import math
@@ -62,8 +63,10 @@ class SynthesizerOp(MechanismOp):
         longest = site.longest or 0
         self.left = nn.Parameter(torch.empty(attention.heads, longest, node.rank))
         self.right = nn.Parameter(torch.empty(attention.heads, node.rank, longest))
+        # torch would take the heads for outputs: half as large at the published sizes
+        bound = math.sqrt(6 / (attention.heads * max(1, longest + node.rank)))
         for table in (self.left, self.right):
-            nn.init.xavier_uniform_(table)
+            nn.init.uniform_(table, -bound, bound)
 
     def forward(
         self, q: Tensor | None, k: Tensor | None, v: Tensor, sight: Sight, ctx: Context
