@@ -41,15 +41,11 @@ def run(
     The same command again continues where it stopped; with another limit it uses all that is
     there.
     """
-    import shlex
-
-    from formwright.cli.output import say_notes
     from formwright.cli.resolve import model_folder
     from formwright.cli.search import amount, milliseconds
     from formwright.cli.train import seconds
     from formwright.distil.limits import family
     from formwright.recipes.compress import Compress
-    from formwright.recipes.life import begin
     from formwright.use.tuning import task_of
 
     folder = model_folder(model).resolve()
@@ -75,6 +71,15 @@ def run(
         made = made.with_setting(change)
     made = made.on_target(target) if target else made
     place = out or Path("runs") / f"compress-{folder.name}-{seed}"
+    _begun(made, place, why, json=json, named=out is not None)
+
+
+def _begun(made: "Compress", place: Path, why: str, *, json: bool, named: bool) -> None:
+    """Say the plan, and lead the compression from there."""
+    import shlex
+
+    from formwright.cli.output import say_notes
+    from formwright.recipes.life import begin
 
     def say(text: str) -> None:
         if not json:
@@ -82,7 +87,7 @@ def run(
 
     say_notes(made.tuning.task, quiet=json)
     say(_plan(made, why))
-    command = shlex.join(["formwright", *sys.argv[1:], *([] if out else ["--out", str(place)])])
+    command = shlex.join(["formwright", *sys.argv[1:], *([] if named else ["--out", str(place)])])
     conduct_compression(made, begin(made, place, command=command, say=say), json)
 
 
