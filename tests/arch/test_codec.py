@@ -123,6 +123,11 @@ def test_a_damaged_document_gives_only_our_errors(data: st.DataObject) -> None:
     assert from_json(to_json(arch)) == arch
 
 
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(FormatError, match="This is not JSON"):
+        from_json(f'{{"formwright": {"9" * 5000}}}')
+
+
 def test_json_is_plain_and_small() -> None:
     document = json.loads(to_json(parse("s in gpt2(64)")))
     assert document["formwright"] == 1

@@ -158,3 +158,21 @@ def test_a_style_takes_sizes() -> None:
     wide = style("gpt2", 64, heads=4, inner=100)
     assert wide.letters["s"] == Residual(Attention(4))
     assert wide.letters["f"] == Residual(FeedForward(100, "gelu_tanh"))
+
+
+def test_usual_heads_are_found_at_once_for_any_width() -> None:
+    def slowly(width: int) -> int:
+        wished = 64 if width >= 512 else 32
+        divisors = [h for h in range(1, width + 1) if width % h == 0]
+        return min(divisors, key=lambda h: (abs(width / h - wished), h))
+
+    for width in (*range(1, 300), 509, 512, 768, 1009, 1024, 1536):
+        assert usual_heads(width) == slowly(width)
+    huge = 10**20 - 1
+    assert huge % usual_heads(huge) == 0
+
+
+@pytest.mark.parametrize("text", ["(sf)xN", "sf in gpt2(N)", "s in gpt2(64) for frame(N, 8, lm)"])
+def test_numbers_of_thousands_of_digits_are_refused(text: str) -> None:
+    with pytest.raises(NotationError, match=r"repeat must lie|at most 40 digits"):
+        parse(text.replace("N", "9" * 5000))

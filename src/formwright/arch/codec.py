@@ -35,7 +35,7 @@ def from_json(text: str) -> Architecture:
     """Read a JSON document. Anything but a valid architecture raises ``FormatError``."""
     try:
         document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, too
         raise FormatError(f"This is not JSON: {error}.") from None
     if not isinstance(document, dict) or "formwright" not in document:
         raise FormatError('This JSON is not an architecture: the key "formwright" is missing.')

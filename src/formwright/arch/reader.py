@@ -21,6 +21,7 @@ from formwright.arch.style import Style, plain_letters, style, style_names, tran
 from formwright.errors import NotationError, SpecError, UnknownName
 
 _MOST_LAYERS = 10_000
+_MOST_DIGITS = 40  # of a whole number; more would only cost time
 _DEEPEST = 60
 _KEYWORDS = ("where", "in", "for")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -192,7 +193,8 @@ class _Reader:
         match = _TIMES.match(self.text, self.at)
         if match is None or self.text[self.at - 1] not in ")":
             return 1
-        count = int(match.group(1))
+        digits = match.group(1)
+        count = int(digits) if len(digits) <= _MOST_DIGITS else 0
         if not 1 <= count <= _MOST_LAYERS:
             self.fail(f"A repeat must lie between 1 and {_MOST_LAYERS}.", self.at)
         self.at = match.end()
@@ -248,6 +250,8 @@ class _Reader:
             self.at = number.end()
             text = number.group()
             whole = number.group(1) is None and number.group(2) is None
+            if whole and len(text) > _MOST_DIGITS:
+                self.fail(f"A number has at most {_MOST_DIGITS} digits.", column)
             return _Number(int(text) if whole else float(text), column)
         if _WORD.match(self.text, self.at):
             return self.call()

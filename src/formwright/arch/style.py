@@ -51,8 +51,9 @@ def plain_letters(backbone: Backbone) -> Letters:
 def usual_heads(width: int) -> int:
     """Heads of about 64 channels (32 in narrow models), dividing the width evenly."""
     wished = 64 if width >= 512 else 32
-    divisors = [h for h in range(1, width + 1) if width % h == 0]
-    return min(divisors, key=lambda h: (abs(width / h - wished), h))
+    # a head of one channel always fits, so none further from what is wished need be looked at
+    sizes = [size for size in range(1, min(width, 2 * wished) + 1) if width % size == 0]
+    return width // min(sizes, key=lambda size: (abs(size - wished), -size))
 
 
 def _letters(
