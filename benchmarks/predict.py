@@ -29,7 +29,6 @@ from formwright.tasks.batching import in_order
 from formwright.tasks.reading import Reading
 from formwright.tasks.text import make_tokenizer
 from formwright.use import Loaded
-from formwright.use.loaded import BATCH_TOKENS
 from formwright.use.rows import Columns, answered, read_file, writer
 
 RESULTS = Path(__file__).parent / "results" / "predict.json"
@@ -100,7 +99,7 @@ def loop(loaded: Loaded, path: Path) -> list[int]:
         tokens = [loaded.reading.tokenizer.encode(row["text"])[:64] for row in csv.DictReader(file)]
     lengths = np.array([[len(row)] for row in tokens])
     found = [0] * len(tokens)
-    for group in in_order(lengths, BATCH_TOKENS):
+    for group in in_order(lengths, loaded.batch_tokens):
         longest = int(lengths[group].max())
         values = np.zeros((len(group), longest), np.int64)
         for place, row in enumerate(group):

@@ -29,7 +29,9 @@ def run(
     length: Annotated[int, typer.Option(min=1, help="Symbols that a language model writes.")] = 100,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Symbols read at once.")] = 8192,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Symbols read at once; by the device if not given.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
     unsafe_pickle: Annotated[bool, typer.Option("--unsafe-pickle", help=PICKLE_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,

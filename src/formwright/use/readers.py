@@ -119,7 +119,7 @@ class ClassReader(Reader):
             Label(
                 labels[places[0]],
                 chances[0],
-                {labels[p]: chance for p, chance in zip(places, chances, strict=True)},
+                dict(zip([labels[place] for place in places], chances, strict=True)),
             )
             for places, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
