@@ -115,6 +115,12 @@ def test_an_unknown_tokeniser_is_explained() -> None:
         make_tokenizer("nothing", TEXTS, ())
 
 
+def test_a_folder_without_a_tokeniser_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    with pytest.raises(InputError, match=r"holds no tokenizer: tokenizer\.json is missing"):
+        make_tokenizer(str(tmp_path), TEXTS, ())
+
+
 def test_ready_made_tokenisers_are_read_from_their_folder(tmp_path: Path) -> None:
     tk = pytest.importorskip("tokenizers")
     bert = tmp_path / "bert_uncased"

@@ -185,6 +185,8 @@ def _files(spec: str) -> list[Path]:
     path = Path(spec).expanduser()
     files = [path] if path.is_file() else [path / name for name in _FILES]
     found = [file for file in files if file.is_file()]
+    if not found and path.is_dir():
+        raise InputError(f"{path} holds no tokenizer: {_FILES[0]} is missing.")
     if not found:
         raise InputError(
             f"No tokenizer is called {spec!r}, and no folder or file of that name holds one. "
