@@ -66,6 +66,13 @@ def test_the_model_to_take_is_the_rival_where_nothing_is_as_good() -> None:
         assert duel(final(1, bits, 4.0), RIVAL_).taken.number == 1
 
 
+def test_of_two_that_are_level_the_cheaper_one_is_taken() -> None:
+    assert duel(final(1, 1.999, 15.0), RIVAL_).taken is RIVAL_
+    assert duel(final(1, 1.9, 15.0), RIVAL_).taken.number == 1, "better, and worth its price"
+    about = final(1, 1.999, 10.1, latency_low=9.9, latency_high=10.3)
+    assert duel(about, RIVAL_).taken.number == 1
+
+
 def test_what_costs_as_much_within_the_interval_is_not_called_cheaper() -> None:
     level = final(1, 1.5, 9.99, 0.2, latency_low=9.8, latency_high=10.2)
     assert not duel(level, RIVAL_).cheaper

@@ -267,12 +267,13 @@ def _print_samples(study: "Study") -> None:
     from json import loads
 
     from formwright.cli.output import wrapped
+    from formwright.draw.words import shortened
 
     place = study.folder / "phases" / "samples.json"
     rows = loads(place.read_bytes()) if place.exists() else []
     for row in rows:
         given, said = (" ".join(row[name].split()) for name in ("given", "said"))
-        print(wrapped(f"given {given[-120:]!r}, it says {said[:240]!r}"))
+        print(wrapped(f"given {shortened(given, 120)!r}, it says {said[:240]!r}"))
 
 
 def _print_next(study: "Study") -> None:

@@ -174,7 +174,7 @@ class Course:
         members = finalists(study, plan.finalists, foreseen, bar)
         steps = self._length(session, plan, members, rivals)
         while steps < _SHORTER * plan.steps and len(members) > 1:
-            members = members[:-1]
+            members.remove(max(members[1:], key=lambda trial: _step(trial, plan)))
             steps = self._length(session, plan, members, rivals)
         # dear ones first, by counts: the order must not depend on a clock
         order = sorted([*members, *rivals], key=lambda trial: -trial.values.get("flops", 0.0))
@@ -192,7 +192,8 @@ class Course:
         return max(plan.stages[-1], longest(left, session.recipe.workers, paces or [1.0]))
 
     def _forecast(self, session: Session, plan: Plan) -> Forecast:
-        return prospects(session.study.objectives, plan.steps, self.recipe.capacity)
+        study = session.study
+        return prospects(study.trials, study.objectives, plan.steps, self.recipe.capacity)
 
     # --- the end ------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from formwright.arch import notation
 from formwright.estimate import Diverged, Estimator
 from formwright.recipes.life import Session
 from formwright.recipes.rivals import Rival
-from formwright.strategy.forecast import forecast
+from formwright.strategy.forecast import Foresight
 from formwright.study import Study
 from formwright.study.front import eligible
 from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Proposal, Trial
@@ -53,10 +53,11 @@ def entered(trial: Trial, steps: int, round_: int) -> Proposal:
 def finalists(
     study: Study, most: int, foreseen: Forecast, bar: Sequence[float] | None = None
 ) -> list[Trial]:
-    """Members spread along the front that is to be expected.
+    """Members spread along the front that is to be expected, those worth most first.
 
-    The best comes first, then the cheapest that is expected to keep up with the best rival, then
-    what lies between them.
+    The cheapest that is expected to keep up with the best rival comes first, since it costs least
+    to train and has most to show, then the best, then what lies between them. Under a limit, which
+    says how cheap is cheap enough, the best comes first.
 
     Args:
         study: What was tried.
@@ -74,17 +75,25 @@ def finalists(
     quality, cost = costs[:, 0], costs[:, -1]
     order = [int(i) for i in np.argsort(quality, kind="stable")]
     best = order[0]
-    chosen = [best]
-    good = [i for i in order if bar is None or quality[i] <= bar[0]] or [best]
-    cheap = min(good, key=lambda i: cost[i])
-    if cost[cheap] < cost[best]:
-        chosen.append(cheap)
+    cheap = min(_keeping_up(quality, order, bar), key=lambda i: cost[i])
+    chosen = [best, cheap] if study.rules.limits else [cheap, best]
+    chosen = list(dict.fromkeys(chosen)) if cost[cheap] < cost[best] else [best]
     beaten_by_none = [i for i in order if not _beaten(i, costs)]
     between = [i for i in beaten_by_none if cost[cheap] < cost[i] < cost[best]]
     for i in [*_evenly(between, most - len(chosen)), *order]:
         if len(chosen) < most and i not in chosen:
             chosen.append(i)
     return [pool[i] for i in chosen[:most]]
+
+
+def _keeping_up(quality: Any, order: Sequence[int], bar: Sequence[float] | None) -> Sequence[int]:
+    """Members foreseen to be as good as the best rival; else about as good; else the best."""
+    if bar is None:
+        return order
+    for leeway in (0.0, _LEVEL * abs(bar[0])):
+        if good := [i for i in order if quality[i] <= bar[0] + leeway]:
+            return good
+    return order[:1]
 
 
 def best_rivals(rivals: Sequence[Trial], most: int, foreseen: Forecast) -> list[Trial]:
@@ -127,13 +136,22 @@ def _evenly(rows: Sequence[int], most: int) -> list[int]:
     return [rows[int(step * (k + 0.5))] for k in range(min(most, len(rows)))]
 
 
-def prospects(objectives: Sequence[Objective], steps: int, capacity: float) -> Forecast:
-    """Costs of a trial as they are expected to be after so many steps."""
+def prospects(
+    trials: Sequence[Trial], objectives: Sequence[Objective], steps: int, capacity: float
+) -> Forecast:
+    """Costs of a trial as they are expected to be after so many steps.
+
+    Args:
+        trials: What was tried, rivals too; those trained to two lengths make lengths comparable.
+        objectives: Quality first.
+        steps: Of the finals.
+        capacity: How much the number of parameters counts.
+    """
     quality = objectives[0]
+    foresight = Foresight(quality, steps, capacity).taught(trials)
 
     def foreseen(trial: Trial) -> tuple[float, ...]:
-        value = forecast(trial, quality, steps, capacity)
-        return (quality.sign * value, *trial.costs(objectives)[1:])
+        return (quality.sign * foresight(trial), *trial.costs(objectives)[1:])
 
     return foreseen
 

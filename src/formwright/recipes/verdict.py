@@ -73,8 +73,16 @@ class Duel:
 
     @property
     def taken(self) -> Trial:
-        """The model to take: the rival where nothing that was found is as good."""
-        return self.theirs if self.lead <= -self.level else self.ours
+        """The model to take: the rival where ours is not as good, or level and costs more."""
+        if self.lead <= -self.level or (self.lead < self.level and self._dearer):
+            return self.theirs
+        return self.ours
+
+    @property
+    def _dearer(self) -> bool:
+        if self.cost is None:
+            return False
+        return self.ours.interval(self.cost.name)[0] > self.theirs.interval(self.cost.name)[1]
 
     @property
     def holds(self) -> bool:
