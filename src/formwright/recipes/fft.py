@@ -46,6 +46,7 @@ from formwright.model import Model, check_frame, load_model, read_architecture
 from formwright.recipes.life import Session
 from formwright.recipes.priced import DO, SDO, SIGNS, Method, Priced
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
+from formwright.recipes.taught import read_with
 from formwright.space import Decisions, TreeSpace
 from formwright.space.components import BERT, Cut, Pricing, cut_of, predicted, prices
 from formwright.strategy.gradient import GatePolicy
@@ -112,7 +113,9 @@ class Fft(Priced):
     def beginning_at(self, folder: str) -> Self:
         """The same for a trained BERT: its sizes, trained at rates that its weights survive."""
         place = str(Path(folder).expanduser().resolve())
-        arch, frame = read_architecture(place), known_task(self.task).frame
+        task = read_with(self.task, place)
+        made = self if task == self.task else self.for_task(task)
+        arch, frame = read_architecture(place), known_task(task).frame
         cut = cut_of(arch, self.cut)
         if cut is None:
             raise InputError(
@@ -126,7 +129,7 @@ class Fft(Priced):
             name: (config := getattr(self, name)).replace(lr=min(config.lr, 5e-5 * 768 / cut.width))
             for name in ("training", "search", "settling")
         }
-        return replace(self, init=place, cut=cut, **gentle)
+        return replace(made, init=place, cut=cut, **gentle)
 
     # --- its life -----------------------------------------------------------------------
 
