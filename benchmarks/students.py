@@ -2,9 +2,10 @@
 
     python benchmarks/students.py PART [PART ...] [--seeds 3] [--short]
 
-rank       20 students, ranked by their loss inside a supernet and by training each alone: Spearman's
-           correlation (wanted: at least 0.7), as AutoDistil is published and as ``small`` has it:
-           channels dealt out to relation heads, the teacher's last layer in every student
+rank       20 students, ranked by their loss inside a supernet and by training each alone:
+           Spearman's correlation (wanted: at least 0.7), as AutoDistil is published and as
+           ``small`` has it: channels dealt out to relation heads, the teacher's last layer in
+           every student
 shots      three supernets for three ranges of size against one for all, with the same steps in all:
            mean relation loss of each range, three seeds (wanted: few is no worse)
 shakespeare  one supernet on a text after 64 s of processor time, the largest, a middle and the
@@ -112,7 +113,10 @@ def distilled(
     space: TreeSpace, teacher: Model, task: Task, taken: int, seed: int, **how: Any
 ) -> tuple[Supernet, RelationLoss]:
     """A supernet of students after so many steps of the relation loss, and that loss."""
-    supernet, loss = Supernet(space, seed=seed), RelationLoss(teacher, split=how.pop("split", "cut"))
+    supernet, loss = (
+        Supernet(space, seed=seed),
+        RelationLoss(teacher, split=how.pop("split", "cut")),
+    )
     adopt(supernet, teacher)
     config = CONFIG.replace(steps=taken, lr=5e-4, seed=seed)
     policy = SandwichPolicy(supernet, between=2, **{"turns": True, **how})
@@ -131,11 +135,16 @@ def held_out(task: Task) -> list[Any]:
 def rank(asked: Namespace) -> dict[str, Any]:
     """How a supernet ranks students that are then trained alone."""
     task, rows = load_task(TASK), []
-    forms: dict[str, tuple[Any, Any]] = {"published": ("cut", "spread"), "ours": ("dealt", "to_last")}
+    forms: dict[str, tuple[Any, Any]] = {
+        "published": ("cut", "spread"),
+        "ours": ("dealt", "to_last"),
+    }
     for seed in range(asked.seeds):
         teacher = taught(task, asked, seed)
         for form, (split, which) in forms.items():
-            rows.append({"seed": seed, "form": form} | _ranked(asked, teacher, task, seed, split, which))
+            rows.append(
+                {"seed": seed, "form": form} | _ranked(asked, teacher, task, seed, split, which)
+            )
             print(json.dumps(rows[-1]), flush=True)
     found = [row["spearman"] for row in rows if row["form"] == "ours"]
     return {"seeds": rows, "mean": statistics.fmean(found), "least": min(found), "wanted": 0.7}

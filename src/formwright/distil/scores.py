@@ -51,7 +51,10 @@ class Judge:
         for number, batch in enumerate(self.states.batches):
             here = batch.to(self.library.teacher.device)
             x, ctx = entered(model, here)
-            ours, theirs = counted_answers(model, model.run(x, ctx), ctx, here), self._taught(number)
+            ours, theirs = (
+                counted_answers(model, model.run(x, ctx), ctx, here),
+                self._taught(number),
+            )
             total += float(answer_loss(ours, theirs)) * len(theirs)
             count += len(theirs)
         model.train(was_training)

@@ -61,7 +61,8 @@ def _proposal(session: Session, method: str, limit: str, model: str, note: str) 
 
 def _tried(session: Session, recipe: "Compress", blocks: Blocks) -> dict[str, Any]:
     """Who had time, what came of it, and why, in words."""
-    room, fits, late, cannot = _room(session, recipe), [], [], []
+    room, cannot = _room(session, recipe), list[str]()
+    fits, late = list[tuple[float, str]](), list[tuple[float, str]]()
     for name in METHODS:
         if name not in ESTIMATES:
             continue

@@ -19,8 +19,8 @@ The space is any tree: a registered one, or the user's as JSON. What is open out
 such as the kind of positions, gets its first option, since a supernet has one stream. Sizes inside
 operators (heads, inner width, the width of the stream) have gates with ``do`` and ``sdo`` where
 their slices can be weighed, and are drawn with ``single-path``; other policies leave them at their
-largest. ``--max-latency`` steers the price of the first three (``recipes.sweep``); with the last two
-only members of the front that keep it are judged.
+largest. ``--max-latency`` steers the price of the first three (``recipes.sweep``); with the last
+two only members of the front that keep it are judged.
 """
 
 import re

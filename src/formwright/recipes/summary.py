@@ -85,9 +85,7 @@ def _students(session: Session, recipe: "Compress") -> list[dict[str, Any]]:
 def best_rows(session: Session, recipe: "Compress") -> dict[str, dict[str, Any] | None]:
     """What to take under each limit, of what has been taught so far."""
     quality, rows = session.study.objectives[0], _students(session, recipe)
-    return {
-        text: _best(_within(session, text, rows), quality) for text in recipe.asked(session)
-    }
+    return {text: _best(_within(session, text, rows), quality) for text in recipe.asked(session)}
 
 
 def _row(
@@ -118,7 +116,10 @@ def _within(session: Session, text: str, rows: Sequence[dict[str, Any]]) -> list
         row
         for row in rows
         if row["limit"] == text
-        and (row["role"].startswith(FOUND) or all(row[n] <= 1.02 * v for n, v in most.items() if n in row))
+        and (
+            row["role"].startswith(FOUND)
+            or all(row[n] <= 1.02 * v for n, v in most.items() if n in row)
+        )
     ]
 
 
@@ -134,7 +135,9 @@ def _best(rows: Sequence[dict[str, Any]], quality: Objective) -> dict[str, Any] 
     if found is None:
         taken = min(alike, key=lambda row: sign * row["quality"], default=None)
     else:
-        clear = [r for r in alike if max(sign * r["low"], sign * r["high"]) < sign * found["quality"]]
+        clear = [
+            r for r in alike if max(sign * r["low"], sign * r["high"]) < sign * found["quality"]
+        ]
         level = [r for r in alike if _cheaper(r, found) and _level(r, found, sign)]
         taken = min(clear, key=lambda row: sign * row["quality"], default=None)
         taken = taken or min(level, key=_cost, default=found)

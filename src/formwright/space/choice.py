@@ -173,8 +173,8 @@ class Repeat(Choice):
 
     ``which`` says which of the ``high`` copies stand for fewer: the ``first`` ones; ``spread``
     evenly, copy i * high // n for the i-th of n (AutoDistil, Xu et al. 2022,
-    https://arxiv.org/abs/2201.12507); ``to_last`` the same from the other end, so that the last copy
-    is always there; or, for each number from ``low`` on, the copies themselves.
+    https://arxiv.org/abs/2201.12507); ``to_last`` the same from the other end, so that the last
+    copy is always there; or, for each number from ``low`` on, the copies themselves.
     ``among`` says how many copies there are to stand for them, where that is more than ``high``: 4
     to 7 layers spread over the 12 of a teacher.
     """
@@ -208,8 +208,8 @@ class Repeat(Choice):
         if counts != list(range(self.low, self.high + 1)) or not (rising and known):
             raise SpecError(
                 f"repeat {self.name!r} cannot be read from which={self.which!r}; give first, "
-                f"spread, to_last, or for each number from {self.low} to {self.high} so many different "
-                f"copies from 0 to {self.number - 1} in rising order."
+                f"spread, to_last, or for each number from {self.low} to {self.high} so many "
+                f"different copies from 0 to {self.number - 1} in rising order."
             )
 
     @property

@@ -8,7 +8,6 @@ other side: by the lowest price at which it is kept.
 import math
 from collections.abc import Callable, Sequence
 
-
 _UP, _FIRST = 4.0, 0.1  # a further price over the one before, and over nothing
 MORE = 4  # further prices at most
 
