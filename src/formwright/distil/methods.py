@@ -76,6 +76,8 @@ Method = Callable[[Asked], list[Found]]
 METHODS: Registry[Method] = Registry("method", "formwright.methods")
 # About how many seconds a method would take; it refuses, in a sentence, what it cannot do at all.
 ESTIMATES: dict[str, Callable[[Asked], float]] = {}
+# Refuses, in a sentence, an architecture that a method cannot make students of.
+CHECKS: dict[str, Callable[[Architecture], object]] = {}
 
 
 def method(name: str) -> Callable[[Method], Method]:

@@ -32,7 +32,7 @@ from formwright.cost import Target
 from formwright.distil.blocks import Blocks, BlocksConfig
 from formwright.distil.library import places_of, space_of
 from formwright.distil.limits import LATENCY, Limit
-from formwright.distil.methods import BLOCKS, Asked, known_method
+from formwright.distil.methods import BLOCKS, CHECKS, Asked, known_method
 from formwright.distil.prices import COUNTED, counted
 from formwright.distil.teacher import Teacher, answers_task
 from formwright.distil.whole import Teaching, teaching_loss
@@ -144,6 +144,7 @@ class Compress(Recipe):
         if not self.limits:
             raise InputError("Say how small the student must be: --speedup 2, for example.")
         known_method(self.method)
+        CHECKS.get(self.method, lambda arch: None)(self.arch)
         places = places_of(self.arch, self.blocks.offer)
         prices = counted(self.arch, places, self.where())
         for limit in map(Limit.read, self.limits):

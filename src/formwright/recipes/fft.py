@@ -116,13 +116,7 @@ class Fft(Priced):
         task = read_with(self.task, place)
         made = self if task == self.task else self.for_task(task)
         arch, frame = read_architecture(place), known_task(task).frame
-        cut = cut_of(arch, self.cut)
-        if cut is None:
-            raise InputError(
-                f"{place} holds no BERT that this search can cut: it takes layers of attention and "
-                "GELU feed-forward, all of one size, with norms of eps 1e-12 behind them, learned "
-                "positions and two segments."
-            )
+        cut = known_cut(arch, self.cut, place)
         check_frame(arch, frame)
         # 5e-5 for BERT base, more if narrower
         gentle = {
@@ -189,6 +183,18 @@ class Fft(Priced):
         gates = hardened(policy.best_gates(), self.cut)
         decisions = self.cut.member(kept_parts(gates, self.cut))
         return decisions, merged(supernet, gates, self.cut)
+
+
+def known_cut(arch: Architecture, cut: Cut, place: str) -> Cut:
+    """The cut of a user's BERT, as fine as another where its sizes allow."""
+    found = cut_of(arch, cut)
+    if found is None:
+        raise InputError(
+            f"{place} holds no BERT that this search can cut: it takes layers of attention and "
+            "GELU feed-forward, all of one size, with norms of eps 1e-12 behind them, learned "
+            "positions and two segments."
+        )
+    return found
 
 
 def baseline_model(root: Path) -> Path:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from formwright.distil.limits import LATENCY, SPEEDUP, Limit
-from formwright.distil.methods import ESTIMATES, METHODS, Asked, Found
+from formwright.distil.methods import CHECKS, ESTIMATES, METHODS, Asked, Found
 from formwright.errors import InputError, Stopped
-from formwright.recipes.fft import Fft
+from formwright.recipes.fft import Fft, known_cut, small
 from formwright.recipes.life import begin, conduct, model_of
 from formwright.recipes.priced import Finding
 from formwright.recipes.recipe import Phase, Recipe, recipe
 from formwright.recipes.taught import LIMITS, Taught
+from formwright.space.students import unit_of
 from formwright.strategy.gradient import SearchConfig
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
@@ -186,6 +187,8 @@ def _announce() -> None:
     for name in NAMES:
         METHODS.add(name, partial(students_of, name))
         ESTIMATES[name] = partial(seconds_of, name)
+        CHECKS[name] = unit_of
+    CHECKS[FFT] = lambda arch: known_cut(arch, small().cut, "The model's folder")
 
 
 _announce()

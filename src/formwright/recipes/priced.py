@@ -251,7 +251,9 @@ class Priced(OneShot):
 
     def allowed(self, metric: Objective, known: float) -> float:
         """By how much a metric may be worse than what the baseline has, in its own unit."""
-        return self.accept * (abs(known) if metric.direction == "min" else 1.0)
+        if metric.direction == "min":
+            return self.accept * abs(known)
+        return self.accept * (100.0 if abs(known) > 1 else 1.0)  # BLEU is out of 100
 
     def dearest(self, session: Session, method: Method) -> Finding:
         """What one method found at the highest price that is accepted."""
