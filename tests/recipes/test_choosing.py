@@ -35,9 +35,9 @@ def row(role: str, quality: float, latency: float, spread: float = 0.02) -> dict
         ([row("fewer layers", 0.93, 1.0)], "fewer layers"),
         ([row("fft", 0.93, 1.0), row("fewer layers", 0.92, 1.0)], "fft"),
         ([row("fewer layers", 0.9, 0.8), row("equally narrow", 0.9, 0.6)], "equally narrow"),
-        ([row("found, taught on", 0.91, 1.0)], "found, taught on"),
-        ([row("found, taught on", 0.89, 1.0)], "found"),
-        ([row("equally narrow, taught on", 0.99, 0.9)], "found"),  # whose first was not taken
+        ([row("found, longer", 0.91, 1.0)], "found, longer"),
+        ([row("found, longer", 0.89, 1.0)], "found"),
+        ([row("equally narrow, longer", 0.99, 0.9)], "found"),  # whose first was not taken
     ],
 )
 def test_the_found_student_is_taken_unless_a_simple_one_makes_it_needless(
@@ -99,9 +99,9 @@ def test_auto_lets_others_try_in_time_and_the_best_is_taught_on(
     assert "odd cannot: The teacher is of another kind" in why
 
     last = study.trials[-1]
-    assert last.details["role"].endswith(", taught on")
+    assert last.details["role"].endswith(", longer")
     first = study.trials[last.continues]  # type: ignore[index]
-    assert first.details["role"] == last.details["role"].removesuffix(", taught on")
+    assert first.details["role"] == last.details["role"].removesuffix(", longer")
     assert (last.rung, last.arch, last.details["limit"]) == (1, first.arch, first.details["limit"])
     assert last.values["steps"] == last.steps
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from formwright.recipes.compress import Compress
 
 STUDENTS = "students"
-FOUND, ON = "found", ", taught on"  # roles: what blocks found, and the end of those taught longer
+FOUND, ON = "found", ", longer"  # roles: what blocks found, and the end of those taught longer
 _CHEAPER = 0.97  # times the cost of another that is cheaper for sure
 
 
