@@ -62,7 +62,7 @@ def test_without_a_found_student_the_best_is_taken() -> None:
 
 @pytest.fixture
 def methods(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Asked]]:
-    """Three other methods: one that answers as the teacher, one that is too slow, one that refuses."""
+    """One that answers as the teacher does, one that is too slow, one that refuses."""
     calls: dict[str, list[Asked]] = {"good": [], "slow": []}
 
     def find(name: str, asked: Asked) -> list[Found]:

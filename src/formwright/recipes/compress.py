@@ -144,7 +144,8 @@ class Compress(Recipe):
         if not self.limits:
             raise InputError("Say how small the student must be: --speedup 2, for example.")
         known_method(self.method)
-        CHECKS.get(self.method, lambda arch: None)(self.arch)
+        if self.method in CHECKS:
+            CHECKS[self.method](self.arch)
         places = places_of(self.arch, self.blocks.offer)
         prices = counted(self.arch, places, self.where())
         for limit in map(Limit.read, self.limits):
@@ -270,7 +271,7 @@ class Compress(Recipe):
             f"plan: price and train blocks for {len(places_of(self.arch, self.blocks.offer))} "
             f"places, choose under {len(self.asked(session))} limit(s), then teach {count} "
             f"students for {plan['steps']} steps each, about {max(1, round(minutes))} min of a "
-            "processor."
+            f"processor{'.' if self.steps else '; the best learn on in the time that is left.'}"
         )
 
     def _planned(self, session: Session) -> dict[str, Any]:
