@@ -42,6 +42,15 @@ def test_the_teachers_copy_has_nothing_to_learn_but_the_task(teacher: Teacher) -
     assert float(loss(teacher.model, batch, None)) == pytest.approx(float(plain), rel=1e-4)
 
 
+def test_students_learn_without_noise_unless_asked_for() -> None:
+    config = TrainConfig(steps=1, dropout=0.1, attention_dropout=0.2)
+    plain, noisy = (Teaching(**how).numbers(config) for how in ({}, {"dropout": 0.3}))
+    assert (plain.dropout, plain.attention_dropout) == (0.0, 0.0)
+    assert (noisy.dropout, noisy.attention_dropout) == (0.3, 0.3)
+    with pytest.raises(InputError, match="dropout=1"):
+        Teaching(dropout=1.0)
+
+
 def test_states_are_compared_where_the_next_layer_stands(encoder: Teacher) -> None:
     arch = encoder.model.arch
     layers = list(arch.layers.layers)

@@ -378,7 +378,7 @@ class Compress(Recipe):
         """Counts, latency, and quality after learning from the teacher, or so many steps more."""
         target = session.target
         assert target is not None
-        config = self._numbers(more or session.recall("plan")["steps"])
+        config = self.teaching.numbers(self._numbers(more or session.recall("plan")["steps"]))
         if more:  # what was learnt once is not unlearnt
             config = config.replace(lr=_AGAIN * config.lr)
         heard = _share_of(session, "teaching a student", config.steps or 1)
