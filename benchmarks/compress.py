@@ -196,7 +196,7 @@ def learnt(
     """Teach a student and measure it."""
     teacher = blocks.teacher
     tuning = Tuning(teacher.folder, teacher.model, teacher.task)
-    config = tuning.config(asked.steps, None).replace(seed=seed)
+    config = Teaching().numbers(tuning.config(asked.steps, None).replace(seed=seed))
     model, choice = begun(dropout=config.dropout, attention_dropout=config.attention_dropout)
     took = meter.measure(model.arch, seconds=3.0, precision=0.01)
     before = None if choice is None else blocks.judge.divergence(choice)

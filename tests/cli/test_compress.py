@@ -50,7 +50,7 @@ def test_a_family_ends_in_a_table_and_a_model(
         (["--max-params", "7"], "the smallest possible"),
         (["--max-drop", "lots"], "is no share of the quality"),
         (["--method", "autodestil"], "is not known"),
-        (["--method", "fft"], "formwright search fft"),
+        (["--method", "fft"], "holds no BERT that this search can cut"),
         (["--max-latency", "fast"], "is no quantity"),
         (["--task", "classify:nowhere.csv"], "nowhere.csv"),
     ],

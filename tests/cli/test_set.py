@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.cli_helpers import InProcess
 
+from formwright.arch import parse
+from formwright.arch.style import style
 from formwright.recipes.recipe import recipe
 from formwright.study import Study
 from formwright.testing.clock import counted_clock
@@ -46,6 +48,11 @@ def counted() -> Iterator[None]:
         ("dartformer-layers", "subset=none", None),
         ("dartformer", "checkpoint=true", True),
         ("usual", "space=par", "par"),
+        ("autodistil", "teacher=(sf)x3 in bert(32)", parse("(sf)x3 in bert(32)")),
+        ("autodistil", "split=cut", "cut"),
+        ("par", "family=gpt2", style("gpt2")),
+        ("par", "family=bert(32, heads=2, inner=64)", style("bert", 32, 2, 64)),
+        ("par", "closer=0", 0),
     ],
 )
 def test_a_hyperparameter_is_set_with_its_type(name: str, change: str, value: Any) -> None:
@@ -61,6 +68,10 @@ def test_a_hyperparameter_is_set_with_its_type(name: str, change: str, value: An
 
 
 BAD = [
+    ("par", "family=bert(32", "write a style with its sizes"),
+    ("par", "family=3", "write a style with its sizes"),
+    ("par", "family=brt(32)", "No style is called 'brt'."),
+    ("autodistil", "teacher=(sf", "(sf"),
     ("par", "foo=1", "No setting is called 'foo'."),
     ("par", "lrr=1", "No setting is called 'lrr'. Did you mean 'lr'?"),
     ("par", "search.foo=1", "No setting is called 'foo'."),

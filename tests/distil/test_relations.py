@@ -13,9 +13,16 @@ from formwright.supernet import Supernet
 from formwright.supernet.adopt import adopt
 from formwright.supernet.attentions import last_attention
 from formwright.tasks.base import Batch
-from formwright.train.distill import RelationForm, captured, relation_loss, relations
+from formwright.train.distill import (
+    RelationForm,
+    RelationSplit,
+    captured,
+    relation_loss,
+    relations,
+)
 
 FORMS: tuple[RelationForm, ...] = ("softmax", "scores")
+SPLITS: tuple[RelationSplit, ...] = ("cut", "dealt")
 both = pytest.mark.parametrize("form", FORMS)
 
 
@@ -51,12 +58,13 @@ def vectors(width: int, seed: int = 1) -> dict[str, Tensor]:
 def test_the_teacher_shaped_student_with_its_weights_has_no_loss(
     teacher: Model, supernet: Supernet, form: RelationForm
 ) -> None:
-    loss = RelationLoss(teacher, form=form)
+    losses = [RelationLoss(teacher, form=form, split=split) for split in SPLITS]
     largest = {name: slot.values[-1] for name, slot in supernet.slots.items()}
-    with supernet.gated(largest):
-        assert loss(supernet, batch()).item() == 0.0
-    with supernet.gated({"depth": 2, "width": 8, "ratio": 1.0, "heads": 2}):
-        assert float(loss(supernet, batch()).detach()) > 0
+    for loss in losses:
+        with supernet.gated(largest):
+            assert loss(supernet, batch()).item() == 0.0
+        with supernet.gated({"depth": 2, "width": 8, "ratio": 1.0, "heads": 2}):
+            assert float(loss(supernet, batch()).detach()) > 0
 
 
 def test_rows_sum_to_one_and_padding_gets_nothing() -> None:
@@ -94,6 +102,22 @@ def test_padded_tokens_are_not_compared(form: RelationForm) -> None:
     torch.testing.assert_close(
         relation_loss(changed, theirs, heads=4, mask=mask, form=form), before
     )
+
+
+def test_a_channel_that_is_dealt_out_stays_with_its_relation_head_in_every_student() -> None:
+    """So that students of different widths want the same of it; cut, it belongs to another one."""
+    x = vectors(16)["query"]
+
+    def heads_of(width: int, channel: int, split: RelationSplit) -> set[int]:
+        changed = x[..., :width].clone()
+        changed[..., channel] += 1.0
+        a, b = (relations(v, 4, split=split) for v in (x[..., :width], changed))
+        return {head for head in range(4) if not torch.equal(a[:, head], b[:, head])}
+
+    for channel in range(8):
+        dealt = [heads_of(width, channel, "dealt") for width in (8, 12, 16)]
+        assert dealt == [{channel % 4}] * 3
+    assert heads_of(8, 2, "cut") != heads_of(16, 2, "cut")
 
 
 def test_both_forms_are_what_they_say() -> None:

@@ -42,6 +42,15 @@ def test_the_teachers_copy_has_nothing_to_learn_but_the_task(teacher: Teacher) -
     assert float(loss(teacher.model, batch, None)) == pytest.approx(float(plain), rel=1e-4)
 
 
+def test_students_learn_without_noise_unless_asked_for() -> None:
+    config = TrainConfig(steps=1, dropout=0.1, attention_dropout=0.2)
+    plain, noisy = (Teaching(**how).numbers(config) for how in ({}, {"dropout": 0.3}))
+    assert (plain.dropout, plain.attention_dropout) == (0.0, 0.0)
+    assert (noisy.dropout, noisy.attention_dropout) == (0.3, 0.3)
+    with pytest.raises(InputError, match="dropout=1"):
+        Teaching(dropout=1.0)
+
+
 def test_states_are_compared_where_the_next_layer_stands(encoder: Teacher) -> None:
     arch = encoder.model.arch
     layers = list(arch.layers.layers)
@@ -140,3 +149,27 @@ def test_fewer_symbols_are_scored(decoder: Teacher) -> None:
     assert int((fewer.targets != IGNORED).sum()) == 10 == fewer.count
     kept = fewer.targets != IGNORED
     assert torch.equal(fewer.targets[kept], batch.targets[kept])
+
+
+def test_a_uniform_choice_that_is_closer_to_the_teacher_is_where_the_search_goes_on(
+    encoder: Teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what is found is never behind the best uniform choice, whatever the sums said."""
+    blocks = blocks_of(encoder, tmp_path)
+    limits = {"latency": 0.7 * blocks.all_prices.whole("latency")}
+    plain = blocks.equally_narrow(limits)
+    assert plain is not None
+    real = blocks.judge.divergence
+    monkeypatch.setattr(blocks.judge, "divergence", lambda c: 0.0 if c == plain else 1 + real(c))
+    found, rounds = blocks.find(limits)
+    assert found == plain
+    assert list(plain) in [told["choice"] for told in rounds]
+
+
+def test_a_model_is_as_far_apart_as_the_choice_that_it_is(encoder: Teacher, tmp_path: Path) -> None:
+    blocks = blocks_of(encoder, tmp_path)
+    choice = blocks.at_random({"latency": 0.8 * blocks.all_prices.whole("latency")}, Random(1))
+    assert choice is not None
+    apart = blocks.judge.apart(blocks.model(choice))
+    assert apart == pytest.approx(blocks.judge.divergence(choice), rel=1e-4)
+    assert blocks.judge.apart(encoder.model) == pytest.approx(0.0, abs=1e-6)

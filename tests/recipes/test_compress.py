@@ -84,7 +84,7 @@ class TestCompress(RecipeTestCase):
     def test_killed_it_goes_on_to_the_same_end(self, whole: Run, tmp_path: Path) -> None:
         teacher, folder = self.teacher, tmp_path / "run"
         words = ["compress", str(teacher.folder), "--task", teacher.task.name, "--speedup", "1.5",
-                 "--steps", "4"]  # fmt: skip
+                 "--steps", "4", "--method", "blocks"]  # fmt: skip
         words += [word for change in QUICK for word in ("--set", change)]
         killed(words, folder, len(whole.renames) // 2)
         assert not read_outcome(folder).headline

@@ -21,7 +21,7 @@ from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
-from formwright.recipes.life import SUPERNET, begin, conduct, model_of
+from formwright.recipes.life import SUPERNET, Session, begin, conduct, model_of
 from formwright.recipes.priced import Finding
 from formwright.recipes.recipe import recipe
 from formwright.space.components import Kept
@@ -423,3 +423,47 @@ def test_what_may_be_lost_is_said_in_the_terms_of_the_task() -> None:
     made = replace(fft.small("bert"), accept=0.01)
     assert made.allowed(Objective("accuracy", "max"), 0.9) == 0.01
     assert made.allowed(Objective("perplexity"), 20.0) == pytest.approx(0.2)
+    assert made.allowed(Objective("bleu", "max"), 30.0) == pytest.approx(1.0), "of 100"
+
+
+def test_a_limit_is_met_by_the_lowest_price_that_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of the highest whose loss is accepted; a price that diverges is passed by."""
+    made = replace(tiny("fft-do"), max_params=1.0, random=0)
+    made = replace(made, methods=(replace(made.methods[0], prices=(0.1, 0.2), refine=2),))
+    whole = made.cut.member(made.cut.everything())
+    tried: list[float] = []
+
+    def search_at(self: Any, session: Any, method: Any, price: float) -> Finding:
+        tried.append(price)
+        fault = "its training diverged" if price == 0.4 else ""
+        return Finding("do", price, whole, {"accuracy": 1.0}, 1, f"price-{price:g}", fault)
+
+    monkeypatch.setattr(fft.Fft, "search_at", search_at)
+    monkeypatch.setattr(
+        fft.Fft, "limited_costs", lambda self, session, found: {"params": 0.5 / found.price}
+    )
+    study = begin(made, tmp_path)
+    said: list[str] = []
+    session = Session(made, study, say=said.append)
+    found = made.lightest(session, made.methods[0])
+    assert tried == [0.1, 0.2, 0.8, 0.4, 0.566]
+    assert found.price == 0.566
+    assert "do at price 0.2: params 2.5, above the limit" in said
+    assert any("0.4" in text and "refused" in text for text in said)
+    assert study.rules.limits == {"params": 1.0}
+    study.close()
+
+
+def test_what_is_limited_is_counted_and_timed_once(tmp_path: Path) -> None:
+    made = replace(tiny("fft-do"), max_params=10**6, max_flops=10**9)
+    study = begin(made, tmp_path)
+    session = Session(made, study)
+    whole = made.cut.member(made.cut.everything())
+    found = Finding("do", 0.5, whole, {}, 1, "price-0.5")
+    costs = made.limited_costs(session, found)
+    arch = made.cut.baseline(known_task(made.task).frame)
+    assert costs == {"params": count(arch).params, "flops": count(arch).flops}
+    assert session.recall("costs-do-0.5") == costs
+    study.close()

@@ -45,7 +45,7 @@ def test_what_another_recipe_finds_is_taught_and_judged_as_blocks_are(
         blocks = [trial for trial in study.trials if trial.details.get("role") == "found"]
         assert theirs[0].values["steps"] == blocks[0].values["steps"]
         study.close()
-        assert list((tmp_path / name).glob("params=*/outcome.json"))
+        assert list((tmp_path / name).glob("params=*/study.db"))
     assert read_outcome(tmp_path).headline
     assert load(tmp_path / "best").predict("good one")
 
@@ -53,5 +53,5 @@ def test_what_another_recipe_finds_is_taught_and_judged_as_blocks_are(
 def test_an_unknown_method_is_answered_with_those_that_are_known() -> None:
     from formwright.distil.methods import known_method
 
-    with pytest.raises(InputError, match="use auto, blocks, autodistil, nasbert"):
+    with pytest.raises(InputError, match="use auto, blocks, autodistil, nasbert, fft"):
         known_method("magic")

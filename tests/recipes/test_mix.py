@@ -12,7 +12,7 @@ from formwright.arch import FeedForward, Residual
 from formwright.arch.architecture import Architecture
 from formwright.arch.style import style
 from formwright.cli.search import _usual_folder
-from formwright.errors import InputError, SpecError
+from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.recipes import mix
 from formwright.recipes.life import begin, conduct
@@ -109,7 +109,6 @@ def test_one_command_runs_a_mix_and_resumes_it(
         (("--policy", "gumbel", "--price", "-1"), "different numbers from 0 on"),
         (("--price", "0.2"), "--price applies to --policy"),
         (("--policy", "gumbel", "--space", "primer"), "no tree of choices"),
-        (("--policy", "sdo"), "coins decide on yes or no only"),
         (("--policy", "gumbel", "--budget", "5m"), "--budget does not apply"),
         (("--policy", "gumbel", "--estimator", "params"), "--estimator does not apply"),
     ],
@@ -123,6 +122,45 @@ def test_what_cannot_be_mixed_gets_one_sentence(
     assert done.returncode == 2
     assert says in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("policy", ["gumbel", "sdo", "do"])
+def test_a_limit_steers_the_price(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From no price up to one that keeps it, then closer; all of it goes to the same end."""
+    took = {0.0: 8, 0.1: 7, 0.4: 3, 0.2: 6, 0.283: 4}  # price to layers that are left
+
+    def searched(self: Any, session: Any, price: float) -> dict[str, Any]:
+        supernet = self.supernet(self.make_space())
+        costs = self.costs(session, supernet)
+        assert costs is not None
+        assert self.holder(supernet, costs, price).price == price
+        slots = sorted(self.make_space().choices)
+        chosen = {name: (0 if i < took[price] else 2) for i, name in enumerate(slots)}
+        return {"members": [chosen], "probabilities": {}}
+
+    class Clock:
+        def __init__(self, session: Any, seconds: float) -> None:
+            self.session = session
+
+        def __call__(self, arch: Any) -> float:
+            return float(sum(layer.NAME != "identity" for layer in arch.layers.layers))
+
+    monkeypatch.setattr(mix.Mix, "searched", searched)
+    monkeypatch.setattr(mix.Mix, "ranked", lambda *given: {"members": [], "spearman": None})
+    monkeypatch.setattr("formwright.recipes.sweep.Timer", Clock)
+    changes = [f"policy={policy}", "random=1", "max_latency=5"]
+    made: Any = recipe("mix", "smoke", changes=changes)
+    assert made.steered
+    study, said = begin(made, tmp_path), []
+    conduct(made, study, say=said.append)
+    assert json.loads((tmp_path / "phases" / "tried.json").read_text()) == sorted(took)
+    found = [trial for trial in study.trials if trial.origin == "found" and not trial.final]
+    assert len(found) == len(took)
+    assert {n for t in found for n in t.details["methods"]} == {f"price {p:g}" for p in took}
+    assert any("price 0.283: 4 ms, within the limit of 5 ms" in text for text in said)
+    study.close()
 
 
 def test_each_mix_has_a_folder_of_its_own() -> None:
@@ -150,5 +188,5 @@ def test_numbers_that_cannot_be_used_are_refused() -> None:
         replace(mix.smoke(), members=0)
     with pytest.raises(InputError, match="holds no gates"):
         replace(mix.smoke(), policy="darts")  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match="coins decide"):
-        replace(mix.smoke(), policy="sdo").check()
+    with pytest.raises(InputError, match="closer=-1"):
+        replace(mix.smoke(), closer=-1)

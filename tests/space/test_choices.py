@@ -53,6 +53,9 @@ SPACES = {
     "behind other choices": following(
         SomeOf("some", (feed(Derived("width", RATIO)), feed(Derived("width", RATIO, 8))))
     ),
+    "copies to the last": following(
+        Repeat("depth", feed(OneOf("inner", (2, 3))), 0, 4, which="to_last")
+    ),
     "spread copies": following(Repeat("depth", feed(OneOf("inner", (2, 3))), 0, 4, which="spread")),
     "copies by a table": following(
         Repeat("depth", feed(OneOf("inner", (2, 3))), 1, 3, which=((1,), (0, 2), (0, 1, 2)))
@@ -157,6 +160,16 @@ def test_the_published_map_of_layers() -> None:
     assert spread[10] == (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)
     assert spread[11] == tuple(range(11))
     assert spread[12] == tuple(range(12))
+
+
+def test_a_map_to_the_last_is_the_published_one_from_the_other_end() -> None:
+    found = dict(enumerate(Repeat("depth", feed(8), 4, 12, which="to_last").kept, start=4))
+    assert found[4] == (2, 5, 8, 11)
+    assert found[5] == (2, 4, 7, 9, 11)
+    assert all(row[-1] == 11 and len(row) == number for number, row in found.items())
+    assert found[12] == tuple(range(12))
+    wider = Repeat("depth", feed(8), 2, 3, which="to_last", among=6).kept
+    assert wider == ((2, 5), (1, 3, 5))
 
 
 def test_autodistil_published_members_of_its_spaces() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from formwright.arch import Attention, Decoder, FeedForward, Parallel, RelativeXL, Residual
 from formwright.arch.site import Load
-from formwright.errors import FormwrightError, InputError, SpecError
+from formwright.errors import FormwrightError, InputError
 from formwright.space import Maybe, OneOf, SomeOf, TreeSpace
 from formwright.strategy.gradient import (
     BernoulliPolicy,
@@ -71,11 +71,7 @@ POLICIES: dict[str, Callable[[Supernet], GatePolicy]] = {
 def test_what_a_policy_derives_is_the_same_inside_and_outside(name: str, policy: str) -> None:
     made = SPACES[name]()
     supernet = Supernet(made).double().eval()
-    try:
-        holder = POLICIES[policy](supernet)
-    except SpecError:
-        assert policy == "coins"  # one of several has no coin
-        return
+    holder = POLICIES[policy](supernet)
     with torch.no_grad():
         for p in holder.parameters():
             p.copy_(torch.rand(p.shape, generator=rng(len(name))))
@@ -332,6 +328,55 @@ def test_the_papers_form_settles_where_the_losses_balance() -> None:
         ends[form] = policy.phi[1].sigmoid().item()
     assert ends["signs"] == pytest.approx(without / (without + with_it), abs=1e-6)
     assert ends["exact"] > 0.9
+
+
+@pytest.mark.parametrize("form", ["exact", "controlled"])
+def test_a_die_and_a_coin_get_the_gradient_of_the_expected_loss(form: Any) -> None:
+    """One of three layers, and a layer that may be missing; also with a face that is masked."""
+    options = tuple(Residual(FeedForward(4 * (i + 1))) for i in range(3))
+    made = space(OneOf("kind", options), Maybe("last", Residual(FeedForward(4))))
+    for masked in (None, 1):
+        policy = BernoulliPolicy(Supernet(made), form=form, baseline=0.9).double()
+        with torch.no_grad():
+            policy.phi.copy_(torch.tensor([0.3, -0.4, 1.0, 0.0, 0.2]))
+        if masked is not None:
+            policy.mask("kind", masked)
+        effect = torch.tensor([0.2, -0.1, 0.4, 0.0, -0.3], dtype=torch.float64)
+        draw, live = Random(3), [face for face in range(3) if face != masked]
+        table = {row: draw.uniform(1, 2) for row in itertools.product(live, (0, 1))}
+        phi = policy.phi.detach().clone().requires_grad_()
+        faces = dict(zip(live, phi[live].softmax(dim=0), strict=True))
+        yes = phi[4].sigmoid()
+        chances = {(f, on): faces[f] * (yes if on else 1 - yes) for f, on in table}
+        expected = torch.stack([chances[row] * loss for row, loss in table.items()]).sum()
+        (truth,) = torch.autograd.grad(expected, phi)
+        found = torch.zeros(5, dtype=torch.float64)
+        for (face, on), loss in table.items():
+            policy.phi.grad = None
+            policy.mean.fill_(1.5)
+            policy.seen.fill_(1)
+            policy.effect.copy_(effect)
+            kind = tuple(float(face == other) for other in range(3))
+            gates = Gates({"kind": kind, "last": (1.0 - on, float(on))})
+            policy.learn([torch.tensor(loss, dtype=torch.float64)], [gates])
+            assert policy.phi.grad is not None
+            found += chances[face, on].item() * policy.phi.grad
+        torch.testing.assert_close(found, truth, rtol=0, atol=1e-12)
+
+
+def test_a_die_falls_with_its_odds_and_never_on_a_masked_face() -> None:
+    policy = BernoulliPolicy(Supernet(order(2)))
+    with torch.no_grad():
+        policy.phi[policy.where["layer0"]] = torch.tensor([1.0, 0.0, -1.0])
+    policy.mask("layer1", 0)
+    rows = [policy.gates(0, rng(seed)) for seed in range(2000)]
+    for name in ("layer0", "layer1"):
+        shares = torch.tensor([gates.row(name) for gates in rows]).mean(dim=0)
+        assert shares.tolist() == pytest.approx(list(policy.probabilities()[name]), abs=0.04)
+        assert {sum(gates.row(name)) for gates in rows} == {1.0}
+    assert policy.probabilities()["layer1"] == (0.0, 0.5, 0.5)
+    assert policy.best_gates().row("layer0") == (1.0, 0.0, 0.0)
+    assert policy.derive()["layer0"] == 0
 
 
 def test_coins_fall_with_their_odds() -> None:

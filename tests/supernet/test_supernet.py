@@ -350,6 +350,26 @@ def test_prices_add_up_to_the_counts_of_members() -> None:
     assert sum(max(row) for row in shares.values()) == pytest.approx(1.0)
 
 
+def test_slices_of_sizes_are_priced_by_what_they_add() -> None:
+    feed = FeedForward(8).replace(inner=OneOf("inner", (8, 16, 40)))
+    made = space(Residual(feed), Maybe("more", Residual(feed)))
+    supernet = Supernet(made)
+
+    def parameters(layer: Any, site: Any) -> float:
+        return float(layer.count(site, Load()).params)
+
+    sizes = [count(made.resolve({"inner": n, "more": 1})).params for n in (8, 16, 40)]
+    plain = supernet.prices(parameters)
+    assert plain["more"][1] == count(made.resolve({"inner": 40, "more": 1})).params - (
+        count(made.resolve({"inner": 40, "more": 0})).params
+    )
+    shares = option_prices(supernet, parameters, slices=True)
+    scale = plain["more"][1] / shares["more"][1]
+    added = [0.0, sizes[1] - sizes[0], sizes[2] - sizes[1]]
+    assert [scale * share for share in shares["inner"]] == pytest.approx(added)
+    assert "inner" not in option_prices(supernet, parameters)
+
+
 def test_a_width_can_be_fixed_and_bounded_numbers_follow() -> None:
     unit = Residual(FeedForward(8).replace(inner=Span("inner", 8, 64, 8, above=1.7, of="width")))
     backbone = Decoder(WIDTH).replace(width=Span("width", 8, 32, 8))

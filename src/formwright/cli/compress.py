@@ -92,17 +92,16 @@ def _begun(made: "Compress", place: Path, why: str, *, json: bool, named: bool) 
 
 
 def chosen_method(name: str) -> tuple[str, str]:
-    """The method that ``auto`` stands for, and why."""
-    from formwright.distil.methods import BLOCKS, METHODS, known_method
+    """The method as a recipe knows it, and what ``auto`` will do."""
+    from formwright.distil.methods import AUTO, ESTIMATES, known_method
     from formwright.recipes.recipe import RECIPES
 
     RECIPES.load()  # recipes announce their methods
     known_method(name)
-    if name != "auto":
+    if name != AUTO:
         return name, ""
-    others = ", ".join(METHODS)
-    beside = f"; {others} must be asked for by name" if others else ""
-    return BLOCKS, f"auto takes blocks: each begins at the model's own weights{beside}"
+    others = ", ".join(ESTIMATES)
+    return AUTO, f"blocks; then {others}, each where the time that is left allows it"
 
 
 def _share(text: str | None) -> float | None:

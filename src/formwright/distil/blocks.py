@@ -2,8 +2,9 @@
 
 What a stage comes to is kept, so that one that was interrupted goes on, and that a new limit is
 answered in seconds from what is there. The programme proposes; what it proposes is measured, since
-harms of blocks do not quite add up: scores are taken again around what was found, and a choice
-near it is taken where its students are closer to the teacher.
+harms of blocks do not quite add up: the best uniform choice is measured beside it, scores are taken
+again around the better one, and a choice near it is taken where its students are closer to the
+teacher.
 
 Beside what is found stand simple students of the same price: the teacher with whole layers left
 out evenly, with every layer equally narrow, and combinations at random.
@@ -201,6 +202,10 @@ class Blocks:
         best = require_choice(self.choices, limits)
         apart = self.judge.divergence(best)
         rounds = [self._told(best, apart)]
+        plain = self.equally_narrow(limits)
+        if plain is not None and plain != best and (other := self.judge.divergence(plain)) < apart:
+            best, apart = plain, other
+            rounds.append(self._told(best, apart))
         for number in range(self.config.rounds):
             self.on_stage("choosing", number / self.config.rounds)
             again = self._near(best, apart, limits)

@@ -4,10 +4,11 @@ A method is a function that is given what is asked and finds one student for eac
 is the method of this room and needs no entry here, since it also makes the simple students that all
 others are held against. A recipe that finds students in another way announces itself:
 
-    @method("mine", "in one line how")
+    @method("mine")
     def mine(asked: Asked) -> list[Found]: ...
 
-or in a package under the entry point group ``formwright.methods``.
+or in a package under the entry point group ``formwright.methods``. ``auto`` tries those that have
+said how long they would take (``ESTIMATES``) where the budget leaves so much.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +24,6 @@ from formwright.errors import InputError
 from formwright.registry import Registry
 
 BLOCKS, AUTO = "blocks", "auto"
-# A search that begins at a trained model too, but takes what it may lose in place of a limit.
-_ELSEWHERE = {"fft": "formwright search fft --from MODEL --task TASK"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,8 @@ class Asked:
         target: Where latency counts.
         measure: Milliseconds of an architecture there.
         seed: Of all chance.
-        seconds: About how long it may take; None where only its own numbers decide.
+        seconds: Of the whole compression; None where only its own numbers decide.
+        token_seconds: What one token of a training step of the teacher takes, as measured.
         kept: Keeps a JSON value by name, computed once.
         stop: Asked often; True ends the work by ``Stopped``.
         say: Told what goes on.
@@ -54,6 +54,7 @@ class Asked:
     kept: Callable[[str, Callable[[], Any]], Any]
     stop: Callable[[], bool]
     say: Callable[[str], None]
+    token_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ class Found:
 
 Method = Callable[[Asked], list[Found]]
 METHODS: Registry[Method] = Registry("method", "formwright.methods")
+# About how many seconds a method would take; it refuses, in a sentence, what it cannot do at all.
+ESTIMATES: dict[str, Callable[[Asked], float]] = {}
+# Refuses, in a sentence, an architecture that a method cannot make students of.
+CHECKS: dict[str, Callable[[Architecture], object]] = {}
 
 
 def method(name: str) -> Callable[[Method], Method]:
@@ -86,11 +91,6 @@ def known_method(name: str) -> Method | None:
         return None
     if name in METHODS:
         return METHODS.get(name)
-    if name in _ELSEWHERE:
-        raise InputError(
-            f"--method {name} cannot make students under limits yet; use blocks, or the search of "
-            f"its own: {_ELSEWHERE[name]}."
-        )
     raise InputError(
         f"--method {name} is not known; use auto, blocks{''.join(f', {n}' for n in METHODS)}."
     )

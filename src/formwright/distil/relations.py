@@ -3,6 +3,8 @@
 Paper: AutoDistil, Xu et al. 2022, https://arxiv.org/abs/2201.12507, after MiniLMv2. A student's
 heads are laid side by side and split anew into the teacher's, whatever their number. The loss says
 nothing of what comes behind the last attention: its feed-forward and the head learn in tuning.
+Differs from the paper where asked: channels are dealt out to relation heads (``train.distill``), so
+that students of different widths that share them want the same of each.
 """
 
 from typing import Any
@@ -15,7 +17,13 @@ from formwright.errors import InputError
 from formwright.model import Model
 from formwright.supernet.attentions import last_attention
 from formwright.tasks.base import Batch
-from formwright.train.distill import RelationForm, captured, relation_distance, relations
+from formwright.train.distill import (
+    RelationForm,
+    RelationSplit,
+    captured,
+    relation_distance,
+    relations,
+)
 
 Relations = tuple[dict[str, Tensor], Tensor | None]  # by kind (b, h, n, n), and the real tokens
 
@@ -27,10 +35,16 @@ class RelationLoss:
         teacher: A trained model; labels are not looked at.
         form: Relations as the paper compares them, or as its released code does.
         heads: Relation heads; those of the teacher's last attention when not given.
+        split: How channels become relation heads: ``cut`` as published, or ``dealt``.
     """
 
     def __init__(
-        self, teacher: Model, *, form: RelationForm = "softmax", heads: int | None = None
+        self,
+        teacher: Model,
+        *,
+        form: RelationForm = "softmax",
+        heads: int | None = None,
+        split: RelationSplit = "cut",
     ) -> None:
         self.teacher = teacher.eval().requires_grad_(False)
         stack: Any = teacher.stacks["layers"]
@@ -40,7 +54,7 @@ class RelationLoss:
         self._layer = layers[-1]
         own = attention_of(teacher, self._layer)
         assert own is not None
-        self._attention, self.form = own, form
+        self._attention, self.form, self.split = own, form, split
         self.heads = heads or own.node.heads
         self._known: tuple[Batch, Relations] | None = None  # several students read one batch
 
@@ -49,7 +63,7 @@ class RelationLoss:
         x, ctx = model.enter(**batch.inputs)
         with captured(last_attention(model)) as ours:
             model.run(x, ctx)
-        return relation_distance(ours, theirs, mask=mask, form=self.form)
+        return relation_distance(ours, theirs, mask=mask, form=self.form, split=self.split)
 
     @torch.no_grad()
     def taught(self, batch: Batch) -> Relations:
@@ -60,7 +74,7 @@ class RelationLoss:
             with captured(self._attention) as found:
                 self.teacher.run(x, ctx, 0, self._layer + 1)
             split = {
-                name: relations(each, self.heads, ctx.mask, self.form)
+                name: relations(each, self.heads, ctx.mask, self.form, split=self.split)
                 for name, each in found.items()
             }
             self._known = batch, (split, ctx.mask)

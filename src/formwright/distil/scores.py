@@ -12,7 +12,8 @@ from torch import Tensor
 
 from formwright.distil.blockwise import Library, context
 from formwright.distil.cache import States
-from formwright.distil.teacher import answer_loss, counted_answers
+from formwright.distil.teacher import answer_loss, counted_answers, entered
+from formwright.model import Model
 
 _KEPT_BYTES = 512_000_000  # of the teacher's answers that stay in memory
 
@@ -40,6 +41,23 @@ class Judge:
             ours, theirs = self._run(number, choice, first), self._taught(number)
             total += float(answer_loss(ours, theirs)) * len(theirs)
             count += len(theirs)
+        return max(0.0, total / max(1.0, count))
+
+    @torch.no_grad()
+    def apart(self, model: Model) -> float:
+        """The same of any model, however it was made."""
+        was_training, total, count = model.training, 0.0, 0.0
+        model.eval()
+        for number, batch in enumerate(self.states.batches):
+            here = batch.to(self.library.teacher.device)
+            x, ctx = entered(model, here)
+            ours, theirs = (
+                counted_answers(model, model.run(x, ctx), ctx, here),
+                self._taught(number),
+            )
+            total += float(answer_loss(ours, theirs)) * len(theirs)
+            count += len(theirs)
+        model.train(was_training)
         return max(0.0, total / max(1.0, count))
 
     def scores(self, place: int, *, check: Callable[[], None]) -> list[float]:

@@ -46,12 +46,15 @@ class Teaching:
         answers: Divergence from the teacher's answers.
         hidden: Distance from the teacher's hidden states, where widths agree.
         temperature: Of the answers that are compared.
+        dropout: Of students while they learn. They begin near the teacher, whose answers say more
+            than labels do, so that noise costs them more than it teaches (docs/log.md).
     """
 
     task: float = 0.2
     answers: float = 0.8
     hidden: float = 1.0
-    temperature: float = 2.0
+    temperature: float = 1.0
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         if min(self.task, self.answers, self.hidden) < 0 or self.temperature <= 0:
@@ -60,6 +63,12 @@ class Teaching:
                 f"{self.temperature} weigh losses; give numbers of 0 or more, and a temperature "
                 "above 0."
             )
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout={self.dropout} must be a share, from 0 to below 1.")
+
+    def numbers(self, config: TrainConfig) -> TrainConfig:
+        """The numbers of a training, for students."""
+        return config.replace(dropout=self.dropout, attention_dropout=self.dropout)
 
 
 def distilled(

@@ -16,7 +16,11 @@ Differs from the paper: students are tuned with the teacher's answers beside the
 (``taught=0`` tunes as published), the slices may be sorted by importance first
 (``order="important"``), members of a supernet may take turns (``turns``, as in the preset
 ``small``), and random students of the same cost stand beside what was found, with every second
-layer of the teacher where that is in the space.
+layer of the teacher where that is in the space. As published, shared weights do not rank students
+(docs/log.md): a channel of queries belongs to another relation head in students with other heads,
+and the layer that is the last of shallow students is not that of deep ones. So in ``small`` every
+student ends with the teacher's last layer (``layers="to_last"``), and channels are dealt out to
+relation heads (``split="dealt"``).
 """
 
 from collections.abc import Sequence
@@ -57,7 +61,7 @@ from formwright.supernet.transfer import remembering
 from formwright.tasks import Task
 from formwright.trace import Trace
 from formwright.train import TrainConfig
-from formwright.train.distill import RelationForm
+from formwright.train.distill import RelationForm, RelationSplit
 from formwright.trial import CONTROL, FOUND, SEED, Proposal
 
 VARIANTS = {"autodistil": "few", "autodistil-one": "one", "autodistil-proxy": "proxy"}
@@ -79,6 +83,9 @@ class AutoDistil(Taught):
             those are tuned on the task for ``training`` steps, and the best of them is taken.
         proxied: How many are tuned in a search by proxy.
         form: Relations as the paper compares them, or as its released code does.
+        split: How channels become relation heads: ``cut`` as published, or ``dealt``.
+        layers: The layers of the teacher that students have: ``spread`` as published, or
+            ``to_last``, with its last one always there.
         order: ``plain`` prefixes of the teacher's heads and channels, or ``important`` ones first.
         between: Random students of an update, beside the largest and the smallest.
         turns: Whether these take turns, one at each update.
@@ -91,6 +98,8 @@ class AutoDistil(Taught):
     judged: Literal["loss", "proxy"] = "loss"
     proxied: int = 8
     form: RelationForm = "softmax"
+    split: RelationSplit = "cut"
+    layers: Literal["spread", "to_last"] = "spread"
     order: Literal["plain", "important"] = "plain"
     between: int = 2
     turns: bool = False
@@ -110,14 +119,17 @@ class AutoDistil(Taught):
 
     def make_space(self) -> UnionSpace:
         """All students of all sub-spaces, in the frame of the task."""
-        parts = [student_space(self.whole(), grid, name=name) for name, grid in self.grids.items()]
+        parts = [self._space(grid, name) for name, grid in self.grids.items()]
         return UnionSpace(parts, name="students")
+
+    def _space(self, grid: Grid, name: str) -> TreeSpace:
+        return student_space(self.whole(), grid, name=name, which=self.layers)
 
     def supers(self) -> dict[str, TreeSpace]:
         """The space of each supernet: each sub-space, or one around all of them."""
         if self.shots == "few":
             return dict(self.make_space().parts)
-        return {"all": student_space(self.whole(), hull(self.grids.values()), name="all")}
+        return {"all": self._space(hull(self.grids.values()), "all")}
 
     def source(self, folder: Path) -> Source:
         return FromSuper(str(folder), self.shots)
@@ -130,6 +142,11 @@ class AutoDistil(Taught):
     def expected(self) -> int:
         """Trials: what was found, every second layer, random students."""
         return (self.proxied if self.judged == "proxy" else len(self.grids)) + 1 + self.random
+
+    @property
+    def passes(self) -> int:
+        each = 1 if self.turns else 2 + self.between
+        return len(self.supers()) * each * super().passes
 
     # --- its life -----------------------------------------------------------------------
 
@@ -182,7 +199,7 @@ class AutoDistil(Taught):
         share = adopt(supernet, teacher)
         session.say(f"{name}: a supernet of {space.size():,} with {share:.0%} of it the teacher's")
         policy = SandwichPolicy(supernet, between=self.between, turns=self.turns)
-        loss = RelationLoss(teacher, form=self.form)
+        loss = RelationLoss(teacher, form=self.form, split=self.split)
         session.search(
             supernet,
             policy,
@@ -339,6 +356,8 @@ def small(variant: str = "few") -> AutoDistil:
         parts=(),
         proxied=8,
         turns=True,
+        split="dealt",
+        layers="to_last",
         search=training.replace(steps=800, lr=5e-4),
         teaching=training.replace(steps=800, lr=2e-3, warmup=50),
         training=training,

@@ -7,7 +7,9 @@ blocks trained between the teacher's states     distil.library, distil.blockwise
 what each replacement does to the answers       distil.scores
 the best combination under limits               distil.programme, distil.blocks
 simple students of the same price               distil.blocks, recipes.students
+students that another method finds              recipes.methods, recipes.choosing
 all of them taught as a whole, alike            distil.whole, recipes.students
+the best one taught on, in the time that is left  recipes.choosing
 
 Papers: blocks between states and a programme over them, Puzzle, https://arxiv.org/abs/2411.19146;
 repair by least squares, ZipLM, https://arxiv.org/abs/2302.04089.
@@ -25,19 +27,19 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
 
-from formwright.arch import Architecture, LanguageModel, notation
+from formwright.arch import Architecture, LanguageModel
 from formwright.cost import Target
 from formwright.distil.blocks import Blocks, BlocksConfig
 from formwright.distil.library import places_of, space_of
 from formwright.distil.limits import LATENCY, Limit
-from formwright.distil.methods import BLOCKS, Asked, known_method
+from formwright.distil.methods import BLOCKS, CHECKS, Asked, known_method
 from formwright.distil.prices import COUNTED, counted
 from formwright.distil.teacher import Teacher, answers_task
 from formwright.distil.whole import Teaching, teaching_loss
 from formwright.errors import InputError, Stopped
 from formwright.estimate import Counted, Estimator, Measured, Together
 from formwright.estimate.cost import meter_for
-from formwright.model import load_model
+from formwright.recipes.choosing import continued, of_methods, taught_on, to_try
 from formwright.recipes.life import Session
 from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
 from formwright.recipes.students import Learnt, known_tuning, own_teacher, proposals
@@ -46,12 +48,13 @@ from formwright.space import TreeSpace
 from formwright.study import Study
 from formwright.study.outcome import Outcome, write_outcome
 from formwright.train import TrainConfig, train
-from formwright.trial import RIVAL, Objective, Proposal
+from formwright.trial import Objective
 from formwright.use.tuning import USUAL, Tuning
 
 _EPOCHS = 3  # the longest that students learn where the budget allows more
 _FEWEST = 20  # steps of whole distillation
-_TUNING, _TEACHING = 0.3, 0.75  # shares of the budget: of tuning, then of what is left
+_AGAIN = 0.5  # the rate of a student that is taught on, over that of the first time
+_TUNING, _TEACHING = 0.3, 0.5  # shares of the budget: of tuning, then of what is left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,8 @@ class Compress(Recipe):
         model: Folder of the user's model.
         limits: What is asked of each student, as of ``Limit.text``. More may be asked of the same
             folder later; what was found is kept.
-        method: How students are found.
+        method: How students are found besides by blocks, which all others are held against;
+            ``auto`` lets those methods try that the budget leaves time for.
         max_drop: The most quality that may be lost, as a share of the teacher's.
         seconds: Budget in all; None leaves it to ``steps``.
         steps: Of whole distillation; 0 leaves them to the budget.
@@ -140,6 +144,8 @@ class Compress(Recipe):
         if not self.limits:
             raise InputError("Say how small the student must be: --speedup 2, for example.")
         known_method(self.method)
+        if self.method in CHECKS:
+            CHECKS[self.method](self.arch)
         places = places_of(self.arch, self.blocks.offer)
         prices = counted(self.arch, places, self.where())
         for limit in map(Limit.read, self.limits):
@@ -148,7 +154,7 @@ class Compress(Recipe):
                 prices.check(most)
 
     def phases(self) -> Sequence[Phase]:
-        work = (self.prepare, self.plan, self.find, self.learn, self.conclude)
+        work = (self.prepare, self.plan, self.find, self.learn, self.learn_on, self.conclude)
         return tuple(partial(self._unless_over, phase) for phase in work)
 
     def _unless_over(self, phase: Phase, session: Session) -> None:
@@ -265,7 +271,7 @@ class Compress(Recipe):
             f"plan: price and train blocks for {len(places_of(self.arch, self.blocks.offer))} "
             f"places, choose under {len(self.asked(session))} limit(s), then teach {count} "
             f"students for {plan['steps']} steps each, about {max(1, round(minutes))} min of a "
-            "processor."
+            f"processor{'.' if self.steps else '; the best learn on in the time that is left.'}"
         )
 
     def _planned(self, session: Session) -> dict[str, Any]:
@@ -275,7 +281,8 @@ class Compress(Recipe):
         config = self._numbers(longest)
         loss = teaching_loss(teacher, self.teaching, teacher.model.arch)
         begun = copy.deepcopy(teacher.model).requires_grad_(True)
-        each = 0.75 * _step_seconds(begun, teacher.task, config, loss)  # students are smaller
+        whole = _step_seconds(begun, teacher.task, config, loss)
+        each = 0.75 * whole  # students are smaller
         steps = self.steps
         if not steps:
             left = None if self.seconds is None else self.seconds - session.spent()
@@ -283,7 +290,13 @@ class Compress(Recipe):
                 _TEACHING * max(0.0, left) / (students * len(self.limits) * each)
             )  # fmt: skip
             steps = max(_FEWEST, min(longest, room))
-        return {"steps": steps, "step_seconds": each, "students": students}
+        return {
+            "steps": steps,
+            "longest": longest,
+            "step_seconds": each,
+            "token_seconds": whole / config.batch_tokens,
+            "students": students,
+        }
 
     # --- finding ------------------------------------------------------------------------
 
@@ -322,13 +335,13 @@ class Compress(Recipe):
             },
         }
 
-    def asked_of_method(self, session: Session) -> Asked:
+    def asked_of_method(self, session: Session, name: str) -> Asked:
         """What another method than ours is given."""
         assert session.target is not None
         return Asked(
             teacher=self.teacher(session),
             limits=[Limit.read(text) for text in self.asked(session)],
-            folder=session.folder / self.method,
+            folder=session.folder / name,
             target=session.target,
             measure=partial(self._milliseconds, session),
             seed=self.seed,
@@ -336,6 +349,7 @@ class Compress(Recipe):
             kept=session.kept,
             stop=session.stopped,
             say=session.say,
+            token_seconds=session.recall("plan").get("token_seconds", 0.0),
         )
 
     # --- learning -----------------------------------------------------------------------
@@ -346,27 +360,27 @@ class Compress(Recipe):
         estimator = self.estimator(session, blocks)
         session.kept("teacher", lambda: dict(session.evaluate_baseline(estimator).values))
         known = {text: session.recall(f"found-{text}") for text in self.asked(session)}
-        candidates = [*proposals(known, blocks), *self._of_method(session)]
-        session.run(estimator, options={"candidates": candidates})
+        wanted = [*proposals(known, blocks), *of_methods(session, self, blocks)]
+        session.run(estimator, options={"candidates": to_try(session, wanted)})
 
-    def _of_method(self, session: Session) -> list[Proposal]:
-        """Students that another method found."""
-        method = known_method(self.method)
-        if method is None:
-            return []
-        found = []
-        for student in method(self.asked_of_method(session)):
-            arch = load_model(student.model).arch
-            about = {"limit": student.limit.text, "role": self.method, "start": str(student.model)}
-            rival, note = {"rival": notation(arch)}, f"{self.method}: {student.note}"
-            found.append(Proposal(decisions=rival, origin=RIVAL, note=note, details=about))
-        return found
+    def learn_on(self, session: Session) -> None:
+        """Teach the best student of each limit on, in the time that is left."""
+        blocks, limits = self.at_work(session), self.asked(session)
+        for done, text in enumerate(limits):
+            made = partial(taught_on, session, self, text, len(limits) - done)
+            further = session.kept(f"further-{text}", made)
+            if further["trial"] is not None:
+                steps, trial = further["steps"], session.study.trials[further["trial"]]
+                estimator = self.estimator(session, blocks, steps)
+                session.run(estimator, trials=0, first=[continued(trial, text, steps)])
 
-    def estimator(self, session: Session, blocks: Blocks) -> Estimator:
-        """Counts, latency, and quality after learning from the teacher."""
+    def estimator(self, session: Session, blocks: Blocks, more: int = 0) -> Estimator:
+        """Counts, latency, and quality after learning from the teacher, or so many steps more."""
         target = session.target
         assert target is not None
-        config = self._numbers(session.recall("plan")["steps"])
+        config = self.teaching.numbers(self._numbers(more or session.recall("plan")["steps"]))
+        if more:  # what was learnt once is not unlearnt
+            config = config.replace(lr=_AGAIN * config.lr)
         heard = _share_of(session, "teaching a student", config.steps or 1)
         return Together(
             Counted.on(target),

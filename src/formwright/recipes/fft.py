@@ -46,6 +46,7 @@ from formwright.model import Model, check_frame, load_model, read_architecture
 from formwright.recipes.life import Session
 from formwright.recipes.priced import DO, SDO, SIGNS, Method, Priced
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
+from formwright.recipes.taught import read_with
 from formwright.space import Decisions, TreeSpace
 from formwright.space.components import BERT, Cut, Pricing, cut_of, predicted, prices
 from formwright.strategy.gradient import GatePolicy
@@ -112,21 +113,17 @@ class Fft(Priced):
     def beginning_at(self, folder: str) -> Self:
         """The same for a trained BERT: its sizes, trained at rates that its weights survive."""
         place = str(Path(folder).expanduser().resolve())
-        arch, frame = read_architecture(place), known_task(self.task).frame
-        cut = cut_of(arch, self.cut)
-        if cut is None:
-            raise InputError(
-                f"{place} holds no BERT that this search can cut: it takes layers of attention and "
-                "GELU feed-forward, all of one size, with norms of eps 1e-12 behind them, learned "
-                "positions and two segments."
-            )
+        task = read_with(self.task, place)
+        made = self if task == self.task else self.for_task(task)
+        arch, frame = read_architecture(place), known_task(task).frame
+        cut = known_cut(arch, self.cut, place)
         check_frame(arch, frame)
         # 5e-5 for BERT base, more if narrower
         gentle = {
             name: (config := getattr(self, name)).replace(lr=min(config.lr, 5e-5 * 768 / cut.width))
             for name in ("training", "search", "settling")
         }
-        return replace(self, init=place, cut=cut, **gentle)
+        return replace(made, init=place, cut=cut, **gentle)
 
     # --- its life -----------------------------------------------------------------------
 
@@ -186,6 +183,18 @@ class Fft(Priced):
         gates = hardened(policy.best_gates(), self.cut)
         decisions = self.cut.member(kept_parts(gates, self.cut))
         return decisions, merged(supernet, gates, self.cut)
+
+
+def known_cut(arch: Architecture, cut: Cut, place: str) -> Cut:
+    """The cut of a user's BERT, as fine as another where its sizes allow."""
+    found = cut_of(arch, cut)
+    if found is None:
+        raise InputError(
+            f"{place} holds no BERT that this search can cut: it takes layers of attention and "
+            "GELU feed-forward, all of one size, with norms of eps 1e-12 behind them, learned "
+            "positions and two segments."
+        )
+    return found
 
 
 def baseline_model(root: Path) -> Path:

@@ -19,7 +19,8 @@ The space is any tree: a registered one, or the user's as JSON. What is open out
 such as the kind of positions, gets its first option, since a supernet has one stream. Sizes inside
 operators (heads, inner width, the width of the stream) have gates with ``do`` and ``sdo`` where
 their slices can be weighed, and are drawn with ``single-path``; other policies leave them at their
-largest. ``sdo`` decides on yes or no only, not on one of three.
+largest. ``--max-latency`` steers the price of the first three (``recipes.sweep``); with the last
+two only members of the front that keep it are judged.
 """
 
 import re
@@ -39,6 +40,7 @@ from formwright.recipes.life import Session
 from formwright.recipes.recipe import RECIPES, Named
 from formwright.recipes.rivals import rivals_for
 from formwright.recipes.sweep import Swept, method_of
+from formwright.recipes.taught import Timer
 from formwright.space import Decisions, TreeSpace, space_for
 from formwright.space.files import read_space
 from formwright.statistics import spearman, spearman_interval
@@ -134,7 +136,15 @@ class Mix(Swept):
     def expected(self) -> int:
         """Trials at most: what was found, and random members."""
         each = self.top if self.policy in LIKES_ALL else 1
-        return len(self.prices) * each + self.random
+        return self.searches * each + self.random
+
+    @property
+    def steered(self) -> bool:
+        return self.max_latency is not None and self.policy not in LIKES_ALL
+
+    @property
+    def weighs_slices(self) -> bool:
+        return self.policy in ("do", "sdo")
 
     def make_space(self) -> TreeSpace:
         """The space with the frame of the task, if a supernet can be made of it."""
@@ -199,6 +209,9 @@ class Mix(Swept):
             members = [dict(trial.decisions) for trial in self.scanned(session, place)]
         return {"members": members, "probabilities": found.probabilities}
 
+    def liked(self, found: Mapping[str, Any]) -> Sequence[Decisions]:
+        return [self.make_space().checked(member) for member in found["members"]]
+
     def told(self, found: Mapping[str, Any]) -> str:
         space = self.make_space()
         rows = [notation(space.resolve(member)) for member in found["members"]]
@@ -226,17 +239,33 @@ class Mix(Swept):
             )
             if ending == "stopped":
                 raise Stopped
-            return replace(self, entrants=self.top)._spread(study.front, goals)
+            found = self.fast_enough(session, study.front)
+            return replace(self, entrants=self.top)._spread(found, goals)
         finally:
             study.close()
+
+    def fast_enough(self, session: Session, trials: Sequence[Trial]) -> list[Trial]:
+        """Those that keep the limit on latency, as measured; the one of fewest FLOPs if none does.
+
+        Of two, the one with more FLOPs may be the faster one, so that each is measured.
+        """
+        if self.max_latency is None:
+            return list(trials)
+        timer, space = Timer(session, self.seconds), self.make_space()
+        kept = [t for t in trials if timer(space.resolve(t.decisions)) <= self.max_latency]
+        session.say(
+            f"{len(kept)} of {len(trials)} on the front of shared weights keep a latency of "
+            f"{self.max_latency:g} ms"
+        )
+        return kept or sorted(trials, key=lambda trial: trial.values["flops"])[:1]
 
     # --- what comes of it ---------------------------------------------------------------
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What was found, once each."""
         rows: dict[Any, Proposal] = {}
-        for price in self.prices:
-            at = f", price {price:g}" if len(self.prices) > 1 else ""
+        for price in self.tried(session):
+            at = f", price {price:g}" if self.several else ""
             details = {"methods": [method_of(price)]} if at else {}
             for decisions in session.recall(f"found-{price:g}")["members"]:
                 space: Any = session.study.space
@@ -253,7 +282,8 @@ class Mix(Swept):
 
     def ranked(self, session: Session) -> dict[str, Any]:
         """What members score with shared weights beside what they reached alone."""
-        quality, place = session.study.objectives[0], session.folder / self.place(self.prices[0])
+        quality = session.study.objectives[0]
+        place = session.folder / self.place(self.tried(session)[0])
         judge, rows = self.shared(place), []
         for trial in session.study.trials:
             if trial.done and not trial.final and not trial.rival:

@@ -53,6 +53,9 @@ VARIANTS = {"nasbert": "bert"}
 PLAIN = "plain order of equal cost"
 
 
+_ROUNDS = 8  # in which a block usually shrinks to what is kept
+
+
 @dataclass(frozen=True, kw_only=True)
 class NasBert(Taught):
     """Every number of the system, besides those of all recipes with a teacher.
@@ -104,6 +107,11 @@ class NasBert(Taught):
 
     def source(self, folder: Path) -> Source | None:
         return None  # the winner is trained again from new weights, as published
+
+    @property
+    def passes(self) -> int:
+        """Of single blocks, each a part of a whole pass; the teacher reads for all of them."""
+        return (self.shrinking.warm + _ROUNDS) * super().passes
 
     @property
     def drawn(self) -> int:

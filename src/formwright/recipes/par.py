@@ -118,7 +118,7 @@ class Par(Swept):
     @property
     def expected(self) -> int:
         """Trials at most: what was found, the sandwich, the rule's order, random ones."""
-        return len(self.prices) * (1 + self.shorter + self.draws) + 2 + self.random
+        return self.searches * (1 + self.shorter + self.draws) + 2 + self.random
 
     def make_space(self) -> TreeSpace:
         """Three to the power of ``slots`` orders, with the frame of the task."""
@@ -173,15 +173,18 @@ class Par(Swept):
         found = session.search(supernet, policy, self.search, self.choices, folder, tell)
         return {"decisions": dict(found.decisions), "shares": found.probabilities}
 
+    def liked(self, found: Mapping[str, Any]) -> Sequence[Decisions]:
+        return [found["decisions"]]
+
     def told(self, found: Mapping[str, Any]) -> str:
         return letters_of(self.make_space().resolve(found["decisions"]))
 
     def candidates(self, session: Session) -> Sequence[Proposal]:
         """What the supernet found, once each, and orders made by hand."""
         rows: dict[str, Proposal] = {}
-        for price in self.prices:
+        for price in self.tried(session):
             found = session.recall(f"found-{price:g}")
-            at = f", price {price:g}" if len(self.prices) > 1 else ""
+            at = f", price {price:g}" if self.several else ""
             details = {"methods": [method_of(price)]} if at else {}
             for how, decisions in self.orders(found, price):
                 row = Proposal(

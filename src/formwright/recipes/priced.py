@@ -2,6 +2,7 @@
 
 A supernet is searched at rising prices by one method or several; for each, what was found at the
 highest price whose loss is accepted is trained on with the weights it has, and becomes a trial.
+Where there is a limit on what may be found, it is the lowest price by which the limit is kept.
 Random members of the same predicted cost stand beside it.
 
 Files of the folder ``supernet``: ``METHOD/price-P/`` has a search, what it found (``found.json``)
@@ -18,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
+from formwright.arch.counting import count
 from formwright.distil.teacher import Teacher
 from formwright.errors import InputError, Stopped
 from formwright.estimate.training import known_task
@@ -26,6 +28,7 @@ from formwright.model import Model
 from formwright.recipes.headline import champion, paired
 from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.oneshot import OneShot
+from formwright.recipes.taught import LIMITS, Timer
 from formwright.space import Decisions
 from formwright.strategy.gradient import (
     BernoulliPolicy,
@@ -34,7 +37,8 @@ from formwright.strategy.gradient import (
     RealPolicy,
     SearchConfig,
 )
-from formwright.strategy.gradient.ladder import highest_accepted
+from formwright.strategy.gradient.ladder import highest_accepted, lowest_kept
+from formwright.study import Rules
 from formwright.study.front import eligible
 from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
@@ -161,6 +165,8 @@ class Priced(OneShot):
         random: Random members of equal predicted cost for each search.
         teach: Share of the loss that is to answer as the whole network does, while gates are
             learnt and while what was found settles; 0 learns from the labels alone.
+        max_params: Parameters of what is found at most; None for any.
+        max_flops: FLOPs at most; None for any.
     """
 
     methods: tuple[Method, ...]
@@ -169,6 +175,8 @@ class Priced(OneShot):
     random: int = 2
     seconds: float = 1.0
     teach: float = 0.0
+    max_params: float | None = None
+    max_flops: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.teach <= 1:
@@ -223,7 +231,8 @@ class Priced(OneShot):
         """
         fault, chosen = "", 0
         for method in self.methods:
-            found = self.dearest(session, method)
+            search = self.lightest if self.rules().limits else self.dearest
+            found = search(session, method)
             fault = found.fault
             if fault:
                 session.say(f"{method.kind} found nothing: its trainings diverged at every price")
@@ -242,7 +251,9 @@ class Priced(OneShot):
 
     def allowed(self, metric: Objective, known: float) -> float:
         """By how much a metric may be worse than what the baseline has, in its own unit."""
-        return self.accept * (abs(known) if metric.direction == "min" else 1.0)
+        if metric.direction == "min":
+            return self.accept * abs(known)
+        return self.accept * (100.0 if abs(known) > 1 else 1.0)  # BLEU is out of 100
 
     def dearest(self, session: Session, method: Method) -> Finding:
         """What one method found at the highest price that is accepted."""
@@ -272,6 +283,50 @@ class Priced(OneShot):
         if price is None:  # the least that was lost, of what can be used
             price = min({p: f for p, f in tried.items() if not f.fault} or tried)
         return tried[price]
+
+    def rules(self) -> Rules:
+        given = {cost: getattr(self, name) for name, cost in LIMITS.items()}
+        limits = {cost: float(most) for cost, most in given.items() if most is not None}
+        return Rules.for_workers(self.workers, limits=limits)
+
+    def lightest(self, session: Session, method: Method) -> Finding:
+        """What one method found at the lowest price that keeps the limits."""
+        tried: dict[float, Finding] = {}
+
+        def kept(price: float) -> bool:
+            found = tried[price] = self.search_at(session, method, price)
+            if found.fault:
+                session.say(f"{method.kind} at price {price:g}: {found.fault}, refused")
+                return False
+            costs = self.limited_costs(session, found)
+            good = all(costs[name] <= most for name, most in self.rules().limits.items())
+            told = ", ".join(f"{name} {value:.4g}" for name, value in costs.items())
+            session.say(
+                f"{method.kind} at price {price:g}: {told}, {'kept' if good else 'above the limit'}"
+            )
+            return good
+
+        price = lowest_kept(method.prices, method.refine, kept)
+        if price is None:
+            session.say(f"no price up to {max(tried):g} led {method.kind} below the limits")
+            price = max({p: f for p, f in tried.items() if not f.fault} or tried)
+        return tried[price]
+
+    def limited_costs(self, session: Session, found: Finding) -> dict[str, float]:
+        """What a finding costs of what is limited, measured once."""
+
+        def measured() -> dict[str, float]:
+            arch = self.make_space().resolve(found.decisions)
+            length = self.target.new_tokens if self.target is not None else None
+            counts = count(arch, length=length)
+            costs = {"params": float(counts.params), "flops": float(counts.flops)}
+            if "latency" in self.rules().limits:
+                costs["latency"] = Timer(session, self.seconds)(arch)
+            return {name: costs[name] for name in self.rules().limits}
+
+        name = f"costs-{found.method}-{found.price:g}"
+        costs: dict[str, float] = session.kept(name, measured)
+        return costs
 
     def search_at(self, session: Session, method: Method, price: float) -> Finding:
         """One search at one price, and what it found with inherited weights."""

@@ -6,6 +6,8 @@ from dataclasses import fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from formwright.arch import Architecture, parse
+from formwright.arch.style import Style, style
 from formwright.errors import InputError, UnknownName
 
 Record = TypeVar("Record")
@@ -69,6 +71,10 @@ def _read(cls: type, name: str, text: str) -> Any:
         raise UnknownName("setting", name, known)
     if known[name] is str:
         return text
+    if known[name] is Architecture:
+        return parse(text)
+    if known[name] is Style:
+        return _style(name, text)
     try:
         value = _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -77,6 +83,26 @@ def _read(cls: type, name: str, text: str) -> Any:
         allowed = _said(known[name])
         raise InputError(f"--set {name}={text} cannot be used; {name} must be {allowed}.")
     return value
+
+
+def _style(name: str, text: str) -> Style:
+    """A style as notation has it: ``bert``, ``bert(64, heads=4)``."""
+    try:
+        call = ast.parse(text, mode="eval").body
+        match call:
+            case ast.Name(known):
+                return style(known)
+            case ast.Call(ast.Name(known), given, named):
+                sizes = [ast.literal_eval(value) for value in given]
+                more = {str(word.arg): ast.literal_eval(word.value) for word in named}
+                return style(known, *sizes, **more)
+            case _:
+                raise ValueError(text)
+    except (SyntaxError, TypeError, ValueError):
+        raise InputError(
+            f"--set {name}={text} cannot be used; write a style with its sizes, such as "
+            "bert(64, heads=4)."
+        ) from None
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -40,6 +40,8 @@ class Learnt(Estimator):
     Beside the task's scores it gives the interval of its metric, and ``agreement``: the share of
     answers that are the teacher's own.
 
+    A trial of the second rung is taught on from where the trial that it continues ended.
+
     Args:
         blocks: The teacher and its library.
         teaching: What students are held to.
@@ -95,6 +97,8 @@ class Learnt(Estimator):
         """What a student begins with."""
         dropout, teacher = dropouts(self.config), self.blocks.teacher
         start = work.trial.details.get("start")
+        if work.previous is not None:
+            start = work.previous / "run" / "model"
         if start is not None:
             model = load_model(start, device=teacher.device)
             return with_frame(model, teacher.model.frame, **dropout)

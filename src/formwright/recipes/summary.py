@@ -12,6 +12,7 @@ from formwright.cost.meter import compare, compare_targets
 from formwright.cost.runtime.eager import quantise_model
 from formwright.distil.blocks import Blocks
 from formwright.distil.limits import Limit
+from formwright.distil.methods import METHODS
 from formwright.distil.whole import same_answers
 from formwright.errors import InputError, SpecError
 from formwright.estimate.spread import interval, standard_error
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from formwright.recipes.compress import Compress
 
 STUDENTS = "students"
+FOUND, ON = "found", ", longer"  # roles: what blocks found, and the end of those taught longer
+_CHEAPER = 0.97  # times the cost of another that is cheaper for sure
 
 
 def concluded(session: Session, recipe: "Compress", blocks: Blocks) -> Outcome:
@@ -34,14 +37,9 @@ def concluded(session: Session, recipe: "Compress", blocks: Blocks) -> Outcome:
     quality = session.study.objectives[0]
     rows = [_row("teacher", "", values, quality, None)]
     rows += _int8(session, recipe, blocks, quality)
+    rows += _students(session, recipe)
     limits = recipe.asked(session)
-    done = [trial for trial in session.study.trials if trial.done]
-    for text in limits:
-        mine = [trial for trial in done if trial.details.get("limit") == text]
-        for trial in mine:  # a copy of an earlier one has its files
-            number = trial.number if trial.original is None else trial.original
-            rows.append(_row(trial.details["role"], text, trial.values, quality, number))
-    best = {text: _best(_within(session, text, rows), quality) for text in limits}
+    best = best_rows(session, recipe)
     taken = _taken(recipe, rows[0], [row for row in best.values() if row is not None], quality)
     session.keep(STUDENTS, {
         "quality": asdict(quality),
@@ -57,6 +55,8 @@ def concluded(session: Session, recipe: "Compress", blocks: Blocks) -> Outcome:
         "examples": _examples(session, blocks, taken),
     })  # fmt: skip
     notes = [_limit_note(text, rows, quality) for text in limits]
+    if session.has(f"auto-{len(limits)}"):
+        notes.append(session.recall(f"auto-{len(limits)}")["why"])
     if taken is None:
         headline = "No student learnt anything that could be measured; see the reasons below."
         return Outcome(baseline, headline=headline, notes=tuple(notes))
@@ -68,6 +68,24 @@ def concluded(session: Session, recipe: "Compress", blocks: Blocks) -> Outcome:
         facts=facts,
         notes=tuple(note for note in notes if note),
     )
+
+
+def _students(session: Session, recipe: "Compress") -> list[dict[str, Any]]:
+    """All that was taught, limit by limit."""
+    quality, rows = session.study.objectives[0], []
+    done = [trial for trial in session.study.trials if trial.done]
+    for text in recipe.asked(session):
+        mine = [trial for trial in done if trial.details.get("limit") == text]
+        for trial in mine:  # a copy of an earlier one has its files
+            number = trial.number if trial.original is None else trial.original
+            rows.append(_row(trial.details["role"], text, trial.values, quality, number))
+    return rows
+
+
+def best_rows(session: Session, recipe: "Compress") -> dict[str, dict[str, Any] | None]:
+    """What to take under each limit, of what has been taught so far."""
+    quality, rows = session.study.objectives[0], _students(session, recipe)
+    return {text: _best(_within(session, text, rows), quality) for text in recipe.asked(session)}
 
 
 def _row(
@@ -98,18 +116,49 @@ def _within(session: Session, text: str, rows: Sequence[dict[str, Any]]) -> list
         row
         for row in rows
         if row["limit"] == text
-        and (row["role"] == "found" or all(row[n] <= 1.02 * v for n, v in most.items() if n in row))
+        and (
+            row["role"].startswith(FOUND)
+            or all(row[n] <= 1.02 * v for n, v in most.items() if n in row)
+        )
     ]
 
 
 def _best(rows: Sequence[dict[str, Any]], quality: Objective) -> dict[str, Any] | None:
-    """What to take under one limit: what was found, unless a simple student is clearly better."""
-    found = next((row for row in rows if row["role"] == "found"), None)
-    if found is None:
-        return min(rows, key=lambda row: quality.sign * row["quality"], default=None)
+    """What to take under one limit: what was found, unless a simple student makes it needless.
+
+    That is one that is clearly better, or level with it and cheaper. What was taught on is taken if
+    that did no harm.
+    """
+    alike = [row for row in rows if not row["role"].endswith(ON)]
+    found = next((row for row in alike if row["role"] == FOUND), None)
     sign = quality.sign
-    clear = [r for r in rows if max(sign * r["low"], sign * r["high"]) < sign * found["quality"]]
-    return min(clear, key=lambda row: sign * row["quality"], default=found)
+    if found is None:
+        taken = min(alike, key=lambda row: sign * row["quality"], default=None)
+    else:
+        clear = [
+            r for r in alike if max(sign * r["low"], sign * r["high"]) < sign * found["quality"]
+        ]
+        level = [r for r in alike if _cheaper(r, found) and _level(r, found, sign)]
+        taken = min(clear, key=lambda row: sign * row["quality"], default=None)
+        taken = taken or min(level, key=_cost, default=found)
+    if taken is None:
+        return None
+    further = [r for r in rows if r["role"] == f"{taken['role']}{ON}"]
+    return min((taken, *further), key=lambda row: sign * row["quality"])
+
+
+def _level(row: Mapping[str, Any], found: Mapping[str, Any], sign: float) -> bool:
+    """Whether a student is no worse than another by more than half a standard error."""
+    error = abs(found["high"] - found["low"]) / 2 / 1.96
+    return bool(sign * (row["quality"] - found["quality"]) <= error / 2)
+
+
+def _cost(row: Mapping[str, Any]) -> float:
+    return float(row["latency"] or row["params"] or 0.0)
+
+
+def _cheaper(row: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    return _cost(row) < _CHEAPER * _cost(found)
 
 
 def _taken(
@@ -158,10 +207,11 @@ def _headline(
         f"{taken['params'] / 1e6:.2f}M of {teacher['params'] / 1e6:.2f}M parameters; it gives the "
         f"teacher's answer in {100 * taken['agreement']:.1f} % of the cases."
     )
-    if taken["role"] == recipe.method:
-        said += f" {recipe.method} found it: no combination of blocks was better."
-    elif taken["role"] != "found":
-        said += f" It is the simple one ({taken['role']}): no combination of blocks was better."
+    role = taken["role"].removesuffix(ON)
+    if role in METHODS:
+        said += f" {role} found it: no combination of blocks was better."
+    elif role != FOUND:
+        said += f" It is the simple one ({role}): no dearer combination of blocks was better."
     lost = _lost(teacher, taken, quality)
     if recipe.max_drop is not None and lost > recipe.max_drop:
         said += (
@@ -173,9 +223,9 @@ def _headline(
 
 def _limit_note(text: str, rows: Sequence[Mapping[str, Any]], quality: Objective) -> str:
     """What was found under a limit against the best simple student."""
-    mine = [row for row in rows if row["limit"] == text]
-    found = next((row for row in mine if row["role"] == "found"), None)
-    others = [row for row in mine if row["role"] != "found"]
+    mine = [row for row in rows if row["limit"] == text and not row["role"].endswith(ON)]
+    found = next((row for row in mine if row["role"] == FOUND), None)
+    others = [row for row in mine if row["role"] != FOUND and row["role"] not in METHODS]
     if found is None or not others:
         return ""
     rival = min(others, key=lambda row: quality.sign * row["quality"])

@@ -98,10 +98,7 @@ class Taught(OneShot):
     def beginning_at(self, folder: str) -> Self:
         """The same for a trained model: its sizes and tokeniser, rates that its weights survive."""
         place = str(Path(folder).expanduser().resolve())
-        arch = read_architecture(place)
-        task, home = self.task.replace("tokenizer=~", f"tokenizer={Path.home()}"), quote(place)
-        if reads_own(task):
-            task += f"{'&' if '?' in task else '?'}tokenizer={home}"
+        arch, task = read_architecture(place), read_with(self.task, place)
         rate = _GENTLE / arch.backbone.width
         gentle = {"teaching": rate, "training": 4 * rate, "search": 4 * rate}
         configs = {
@@ -116,6 +113,11 @@ class Taught(OneShot):
     def fitted(self, arch: Architecture) -> Self:
         """The same with what follows from the sizes of a user's model."""
         return self
+
+    @property
+    def passes(self) -> int:
+        """Training passes of its supernets in all, about."""
+        return self.search.steps or 1
 
     def model(self, session: Session) -> Model:
         """The teacher, once it is trained."""
@@ -225,6 +227,14 @@ class Timer:
             found = self._meter.measure(arch, seconds=self.seconds, precision=0.03)
             self._known[arch] = float(found.ms)
         return self._known[arch]
+
+
+def read_with(task: str, folder: str) -> str:
+    """A task that is read with the tokeniser of the model in a folder, unless it names another."""
+    known = task.replace("tokenizer=~", f"tokenizer={Path.home()}")
+    if not reads_own(known):
+        return known
+    return f"{known}{'&' if '?' in known else '?'}tokenizer={quote(folder)}"
 
 
 def teacher_folder(root: Path) -> Path:

@@ -18,7 +18,7 @@ from formwright.errors import SpecError
 
 Value = int | float | tuple[int, ...]  # what a decision stores: flat, and plain JSON
 Rounding = Literal["nearest", "down", "up"]
-LayerMap = Literal["first", "spread"]
+LayerMap = Literal["first", "spread", "to_last"]
 
 _CLOSE = 1e-9  # products of fractions that are whole numbers but for this are whole
 
@@ -173,7 +173,8 @@ class Repeat(Choice):
 
     ``which`` says which of the ``high`` copies stand for fewer: the ``first`` ones; ``spread``
     evenly, copy i * high // n for the i-th of n (AutoDistil, Xu et al. 2022,
-    https://arxiv.org/abs/2201.12507); or, for each number from ``low`` on, the copies themselves.
+    https://arxiv.org/abs/2201.12507); ``to_last`` the same from the other end, so that the last
+    copy is always there; or, for each number from ``low`` on, the copies themselves.
     ``among`` says how many copies there are to stand for them, where that is more than ``high``: 4
     to 7 layers spread over the 12 of a teacher.
     """
@@ -207,8 +208,8 @@ class Repeat(Choice):
         if counts != list(range(self.low, self.high + 1)) or not (rising and known):
             raise SpecError(
                 f"repeat {self.name!r} cannot be read from which={self.which!r}; give first, "
-                f"spread, or for each number from {self.low} to {self.high} so many different "
-                f"copies from 0 to {self.number - 1} in rising order."
+                f"spread, to_last, or for each number from {self.low} to {self.high} so many "
+                f"different copies from 0 to {self.number - 1} in rising order."
             )
 
     @property
@@ -224,6 +225,10 @@ class Repeat(Choice):
             return tuple(tuple(range(n)) for n in numbers)
         if self.which == "spread":
             return tuple(tuple(i * self.number // n for i in range(n)) for n in numbers)
+        if self.which == "to_last":
+            last = self.number - 1
+            rows = ((i * self.number // n for i in reversed(range(n))) for n in numbers)
+            return tuple(tuple(last - i for i in row) for row in rows)
         return self.which
 
     def copies(self) -> tuple[Any, ...]:

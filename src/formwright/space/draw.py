@@ -33,7 +33,7 @@ def meaning(choice: Choosing) -> str:
         assert isinstance(choice.choice, Repeat)
         which = choice.choice.which
         words = f"{choice.values[0]} to {choice.values[-1]}"
-        how = {"first": "", "spread": ", spread evenly"}
+        how = {"first": "", "spread": ", spread evenly", "to_last": ", spread evenly to the last"}
         return words + (how[which] if isinstance(which, str) else ", by a table of copies")
     if isinstance(choice, Number):
         declared = choice.choice

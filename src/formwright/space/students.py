@@ -4,7 +4,8 @@ Paper: AutoDistil, Xu et al. 2022, https://arxiv.org/abs/2201.12507. All layers 
 one shape; heads keep the channels that they have in the teacher, so that attention is as wide as
 its heads are many, whatever the width of the stream; layer i of l is the teacher's floor(i L / l).
 Differs from the paper: the teacher may be any stack of equal layers, causal ones too, and where its
-embedding has a size of its own, that may be open as well.
+embedding has a size of its own, that may be open as well. With ``which="to_last"`` every student
+ends with the teacher's last layer, whose relations it learns.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ from formwright.arch.frame import Features, Frame
 from formwright.arch.layer import FeedForward, Residual
 from formwright.arch.style import style
 from formwright.errors import InputError
-from formwright.space.choice import Derived, OneOf, Repeat, stack_of
+from formwright.space.choice import Derived, LayerMap, OneOf, Repeat, stack_of
 from formwright.space.registry import published_space
 from formwright.space.tree import TreeSpace
 
@@ -92,13 +93,16 @@ def bert(frame: Frame = BERT_FRAME) -> Architecture:
     return Architecture(stack_of(*unit * 12), family.backbone, frame=frame)
 
 
-def student_space(teacher: Architecture, grid: Grid, *, name: str = "students") -> TreeSpace:
+def student_space(
+    teacher: Architecture, grid: Grid, *, name: str = "students", which: LayerMap = "spread"
+) -> TreeSpace:
     """The students that a grid of sizes makes of a teacher.
 
     Args:
         teacher: A stack of layers that are all alike, attention first.
         grid: The sizes; none may exceed the teacher's.
         name: What to call it.
+        which: Which of the teacher's layers a student stands for, as of ``Repeat``.
     """
     attention, feedforward, depth = unit_of(teacher)
     width = teacher.backbone.width
@@ -116,7 +120,7 @@ def student_space(teacher: Architecture, grid: Grid, *, name: str = "students") 
         ),
     )
     low, high = grid.layers[0], grid.layers[-1]
-    layers = Repeat("depth", unit, low, high, _SHARED, "spread", None if depth == high else depth)
+    layers = Repeat("depth", unit, low, high, _SHARED, which, None if depth == high else depth)
     backbone = teacher.backbone.replace(width=OneOf("width", grid.width))
     if grid.embedding:
         embedding = teacher.backbone.embedding.replace(size=OneOf("embedding", grid.embedding))

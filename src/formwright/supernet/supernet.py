@@ -27,7 +27,7 @@ from formwright.supernet.gates import GateHolder, Gates, Slot, gates_of, plain_n
 from formwright.supernet.mixture import SupernetBuilder
 from formwright.supernet.narrow import Found, Narrow, remember_frame
 from formwright.supernet.plain import plain_architecture
-from formwright.supernet.price import Price, prices
+from formwright.supernet.price import Price, prices, slice_prices
 from formwright.supernet.translate import stream_slots, translated
 
 
@@ -226,12 +226,25 @@ class Supernet(Model):
 
 
 def option_prices(
-    supernet: Supernet, price: Callable[[Layer, Site], float], names: Sequence[str] | None = None
+    supernet: Supernet,
+    price: Callable[[Layer, Site], float],
+    names: Sequence[str] | None = None,
+    *,
+    slices: bool = False,
 ) -> dict[str, list[float]]:
-    """Prices of some decisions, scaled so that the dearest members of all cost 1 together."""
+    """Prices of some decisions, scaled so that the dearest members of all cost 1 together.
+
+    With ``slices`` sizes have prices too, for each slice that a larger one adds. What holds them is
+    priced at its largest, so that with them all prices together exceed the dearest member's.
+    """
     found = supernet.prices(price)
     found = {name: row for name, row in found.items() if names is None or name in names}
     whole = sum(
         sum(row) if supernet.slots[name].kind == "some" else max(row) for name, row in found.items()
     )
+    if slices:
+        sizes = slice_prices(supernet.arch, supernet.holder, price)
+        sizes = {name: row for name, row in sizes.items() if names is None or name in names}
+        whole = whole or sum(map(sum, sizes.values()))
+        found |= sizes
     return {name: [p / whole for p in row] for name, row in found.items()} if whole else found

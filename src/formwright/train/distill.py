@@ -18,6 +18,8 @@ from formwright.ops.attention.attention import AttentionOp
 
 # ``softmax`` as the paper of AutoDistil has it; ``scores`` before it, as its released code.
 RelationForm = Literal["softmax", "scores"]
+# ``cut``: channels side by side are a relation head, as published; ``dealt``: one to each in turn.
+RelationSplit = Literal["cut", "dealt"]
 
 
 def logit_loss(
@@ -44,22 +46,35 @@ def hidden_loss(student: Tensor, teacher: Tensor, *, mask: Tensor | None = None)
 
 
 def relations(
-    x: Tensor, heads: int, mask: Tensor | None = None, form: RelationForm = "softmax"
+    x: Tensor,
+    heads: int,
+    mask: Tensor | None = None,
+    form: RelationForm = "softmax",
+    *,
+    split: RelationSplit = "cut",
 ) -> Tensor:
     """How alike tokens are in one kind of vector: softmax(A A^T / sqrt(d)), (b, h, n, n).
 
     x (b, n, w) is split anew into ``heads``, whatever its own heads were, so that student and
     teacher can have different numbers; channels left over are dropped. With ``scores`` they stay
     as they are before the softmax, and padded columns are 0.
+
+    Cut into neighbours, a channel belongs to another relation head in students of another width,
+    so that students that share it pull it to and fro. Dealt out in turn, it stays with its relation
+    head in all of them.
     """
-    size = x.shape[-1] // heads
-    if size < 1:
+    own = x.shape[-1] // heads
+    if own < 1:
         raise InputError(
             f"{x.shape[-1]} channels cannot be split into {heads} relation heads; give a student "
             "with more heads, or fewer relation heads."
         )
-    split = x[..., : heads * size].unflatten(-1, (heads, size)).transpose(1, 2)  # (b, h, n, d)
-    scores = split @ split.transpose(-1, -2) * size**-0.5
+    kept = x[..., : heads * own]
+    if split == "cut":
+        parts = kept.unflatten(-1, (heads, own)).transpose(1, 2)  # (b, h, n, d)
+    else:
+        parts = kept.unflatten(-1, (own, heads)).permute(0, 3, 1, 2)
+    scores = parts @ parts.transpose(-1, -2) * own**-0.5
     if form == "scores":
         return scores if mask is None else scores.masked_fill(~mask[:, None, None, :], 0.0)
     if mask is not None:
@@ -86,11 +101,12 @@ def relation_distance(
     *,
     mask: Tensor | None = None,
     form: RelationForm = "softmax",
+    split: RelationSplit = "cut",
 ) -> Tensor:
     """``relation_loss`` against relations (b, h, n, n) of a teacher that are known already."""
     total = next(iter(known.values())).new_zeros(())
     for name, theirs in known.items():
-        ours = relations(student[name], theirs.shape[1], mask, form)
+        ours = relations(student[name], theirs.shape[1], mask, form, split=split)
         each = (ours - theirs).square().mean(dim=1)  # over heads: (b, n, n)
         total = total + (each.mean() if mask is None else _mean(each.mean(dim=-1), mask))
     return total

@@ -9,7 +9,8 @@ Differs from the paper: a running mean of the loss is subtracted (``baseline``),
 be averaged, the expected cost can be differentiated directly (``cost="expected"``), and what the
 other coins did to the loss can be subtracted, as far as a line learned on the way knows it
 (``form="controlled"``): (w_i - p_i) times a function of the other coins is 0 on average, so that
-the gradient is the same, with much less noise.
+the gradient is the same, with much less noise. The paper decides on yes or no only; one of several
+options is a die here, whose faces have the odds softmax(phi): for two faces that is a coin.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from formwright.errors import InputError, SpecError, UnknownName
+from formwright.errors import InputError, UnknownName
 from formwright.strategy.gradient.policy import GatePolicy, Prices
 from formwright.supernet import Gates, Slot, Supernet
 from formwright.supernet.gates import SlotKind
@@ -30,10 +31,10 @@ _CONTROL = 0.1  # how fast the line learns that the other coins' effect is told 
 
 
 class BernoulliPolicy(GatePolicy):
-    """On or off, each option by itself, with learned odds.
+    """On or off, each option by itself, with learned odds; one of several by its own.
 
     Args:
-        supernet: Whose gates they are; a decision for one of several has no coin to throw.
+        supernet: Whose gates they are.
         start: First ``phi``: a number for all, or by decision name, or by kind of decision.
         form: ``signs`` as in the paper; ``exact``; ``controlled``, the same with less noise.
         baseline: How slowly the running mean of the loss moves; 0 subtracts nothing.
@@ -70,15 +71,13 @@ class BernoulliPolicy(GatePolicy):
                 raise UnknownName("decision, or kind of decision,", name, self.slots)
         self.form, self.rate, self.samples, self.cost = form, baseline, samples, cost
         first = torch.zeros(self.options)
-        for slot in self.gated:
-            if slot.kind != "some" and len(slot.values) != 2:
-                raise SpecError(
-                    f"{slot.name!r} is one of {len(slot.values)} options; coins decide on yes or "
-                    "no only. Use a Gumbel policy."
-                )
+        thrown_with = torch.arange(self.options)  # the first option of what each is decided with
+        for slot in (*self.gated, *self.sliced):
             first[self.where[slot.name]] = _first(slot, start)
-        for slot in self.sliced:
-            first[self.where[slot.name]] = _first(slot, start)
+            if _is_die(slot):
+                thrown_with[self.where[slot.name]] = self.where[slot.name].start
+        self.register_buffer("thrown_with", thrown_with, persistent=False)
+        self.thrown_with: Tensor
         self.phi = nn.Parameter(first)  # of a pair only the second number is used
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("seen", torch.zeros((), dtype=torch.long))
@@ -89,10 +88,31 @@ class BernoulliPolicy(GatePolicy):
 
     def gates(self, step: int, rng: torch.Generator) -> Gates:
         with torch.no_grad():
-            odds = self.phi.sigmoid().double()
+            phi = self.phi.detach().double().cpu()
             drawn = torch.rand(self.options, generator=rng, dtype=torch.float64)
-            thrown = drawn < odds.cpu()
+            thrown = drawn < phi.sigmoid()
+            # the largest of phi and Gumbel noise falls as softmax(phi) says
+            noise = -(-drawn.clamp(1e-12, 1 - 1e-12).log()).log()
+            self._throw_dice(thrown, phi + noise)
         return self._fallen(thrown)
+
+    def _throw_dice(self, thrown: Tensor, scores: Tensor) -> None:
+        """Let each die fall on its live face of the highest score."""
+        live = self.live.cpu()
+        for where in self._dice():
+            face = scores[where].masked_fill(~live[where], float("-inf")).argmax()
+            thrown[where] = torch.arange(where.stop - where.start) == face
+
+    def _dice(self) -> list[slice]:
+        return [self.where[slot.name] for slot in self.gated if _is_die(slot)]
+
+    def _odds(self) -> Tensor:
+        """How likely each option is thrown, whatever it is thrown with."""
+        odds = self.phi.sigmoid()
+        for where in self._dice():
+            face = self.phi[where].masked_fill(~self.live[where], float("-inf"))
+            odds = torch.cat((odds[: where.start], face.softmax(dim=0), odds[where.stop :]))
+        return odds
 
     def _fallen(self, thrown: Tensor) -> Gates:
         """Coins that lie on the table as gates."""
@@ -100,30 +120,30 @@ class BernoulliPolicy(GatePolicy):
         rows = {}
         for slot in self.gated:
             row = coins[self.where[slot.name]]
-            rows[slot.name] = tuple(
-                map(float, row if slot.kind == "some" else (not row[1], row[1]))
-            )
+            rows[slot.name] = tuple(map(float, (not row[1], row[1]) if _is_pair(slot) else row))
         slices = {s.name: tuple(map(float, coins[self.where[s.name]])) for s in self.sliced}
         return Gates(rows, self.sizes, slices=slices)
 
     def best_gates(self) -> Gates:
-        """The likeliest of all draws: on where ``phi`` is above 0."""
+        """The likeliest of all draws: on where ``phi`` is above 0, of a die the likeliest face."""
         with torch.no_grad():
-            return self._fallen((self.phi > 0).cpu())
+            phi = self.phi.detach().cpu()
+            thrown = phi > 0
+            self._throw_dice(thrown, phi)
+            return self._fallen(thrown)
 
     def expected(self) -> Tensor:
         shares = self._size_shares().to(self.phi)
-        forced = self._forced()
+        every = (self._odds() * self.live).masked_fill(self._forced(), 1.0)
         parts = []
         for slot in self.slots.values():
-            where = self.where[slot.name]
-            odds = (self.phi[where].sigmoid() * self.live[where]).masked_fill(forced[where], 1.0)
+            odds = every[self.where[slot.name]]
             if not slot.gated and slot not in self.sliced:
-                parts.append(shares[where])
-            elif slot.kind in ("some", "size"):
-                parts.append(odds)
-            else:
+                parts.append(shares[self.where[slot.name]])
+            elif _is_pair(slot):
                 parts.append(torch.stack((1 - odds[1], odds[1])))
+            else:
+                parts.append(odds)
         return torch.cat(parts)
 
     def learn(self, losses: Sequence[Tensor], gates: Sequence[Gates]) -> None:
@@ -150,9 +170,12 @@ class BernoulliPolicy(GatePolicy):
     def _controlled(self, coins: Tensor, rest: Tensor) -> Tensor:
         """The exact gradient without what other coins are known to do to the loss."""
         thrown = self._thrown().to(coins)
-        apart = (coins - self.phi.sigmoid()) * thrown  # (draws, options)
-        unknown = rest - apart @ self.effect.to(apart)
-        found = apart * unknown[:, None] + apart.square() * self.effect.to(apart)
+        apart = (coins - self._odds()) * thrown  # (draws, options)
+        told = apart * self.effect.to(apart)
+        unknown = rest - told.sum(dim=1)
+        # what was thrown together is one throw, whose own effect is what is learnt
+        own = torch.zeros_like(told).index_add_(1, self.thrown_with, told)[:, self.thrown_with]
+        found = apart * (unknown[:, None] + own)
         # normalised least mean squares: a step that never overshoots
         length = apart.square().sum(dim=1, keepdim=True).clamp(min=1e-9)
         self.effect += (_CONTROL * unknown[:, None] * apart / length).mean(dim=0)
@@ -160,7 +183,7 @@ class BernoulliPolicy(GatePolicy):
 
     def score(self, coins: Tensor) -> Tensor:
         """What a draw says about ``phi``, before it is weighed with the loss."""
-        return 2 * coins - 1 if self.form == "signs" else coins - self.phi.sigmoid()
+        return 2 * coins - 1 if self.form == "signs" else coins - self._odds()
 
     def _baseline(self, values: Tensor) -> Tensor:
         """The mean of earlier losses; that of this update before there are any."""
@@ -187,17 +210,26 @@ class BernoulliPolicy(GatePolicy):
         thrown = torch.zeros(self.options, dtype=torch.bool)
         for slot in (*self.gated, *self.sliced):
             where = self.where[slot.name]
-            thrown[where if slot.kind in ("some", "size") else where.start + 1] = True
+            thrown[where.start + 1 if _is_pair(slot) else where] = True
         return thrown.to(self.live.device) & self.live & ~self._forced()
 
     def _forced(self) -> Tensor:
         """The yes of every pair whose no is masked."""
         forced = torch.zeros_like(self.live)
         for slot in () if self.live.all() else self.gated:
-            if slot.kind != "some":
+            if _is_pair(slot):
                 where = self.where[slot.name]
                 forced[where.start + 1] = ~self.live[where.start]
         return forced
+
+
+def _is_pair(slot: Slot) -> bool:
+    """Whether one coin decides: yes or no, or one of two."""
+    return slot.kind not in ("some", "size") and len(slot.values) == 2
+
+
+def _is_die(slot: Slot) -> bool:
+    return slot.kind not in ("some", "size") and len(slot.values) != 2
 
 
 def _first(slot: Slot, start: float | Mapping[str, float]) -> float:
