@@ -1,6 +1,5 @@
 """The Ray executor: the same search as alone, whatever happens to workers, nodes and the driver."""
 
-import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path

@@ -12,7 +12,7 @@ import time
 import uuid
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +59,8 @@ class Ray(Executor):
         address: Of a cluster, ``auto`` for the one this machine belongs to; nothing starts one.
         request: What one trial takes of a node.
         retries: How often a trial is tried again when its worker died.
+        carried: Gives the evaluator with all that it reads, for nodes that do not see the files of
+            this machine; without it such nodes must have files of their own.
     """
 
     records = True
@@ -72,11 +74,13 @@ class Ray(Executor):
         address: str = "",
         request: Request | None = None,
         retries: int = 2,
+        carried: Callable[[], Evaluate] | None = None,
     ) -> None:
         if workers < 1:
             raise InputError(f"{workers} workers were asked for; give 1 or more.")
         self.evaluate, self.workers, self.time_limit = evaluate, workers, time_limit
         self.address, self.request, self.retries = address, request or Request(), retries
+        self.carried = carried or (lambda: evaluate)
         self.place = ""  # which disk the study lies on
         self._waiting: list[_Try] = []
         self._running: dict[Any, _Try] = {}
@@ -250,9 +254,8 @@ class Ray(Executor):
         elif what == "elsewhere":
             if not self._travels:
                 self._travels = True
-                carried = getattr(self.evaluate, "carried", lambda: self.evaluate)
                 self._key = uuid.uuid4().hex
-                self._shared = self._put(carried())
+                self._shared = self._put(self.carried())
                 self._measuring.key = self._key
             self._again(one)
         else:
@@ -300,7 +303,7 @@ class Ray(Executor):
 
     def _broken(self, one: _Try, error: BaseException) -> None:
         """What surrounds the evaluator went wrong: the node's disk, or what is installed there."""
-        if isinstance(error, OSError) and not isinstance(error, ImportError):
+        if isinstance(error, OSError):
             self._lost(one, f"its node cannot work: {one_sentence(error)}")
             return
         raise InputError(
