@@ -135,7 +135,7 @@ def connect(address: str = "", processors: int = 1) -> Cluster:
             f"--address {address} goes through Ray's client, which cannot stream results. Run the "
             "command on a node of the cluster with --address auto."
         )
-    ray = _library(started=not address)
+    ray = library(started=not address)
     if ray.is_initialized():
         return Cluster(ray, ours=ray.get_runtime_context().gcs_address in _STARTED)
     if not address:
@@ -151,7 +151,7 @@ def connect(address: str = "", processors: int = 1) -> Cluster:
     return Cluster(ray, ours=False)
 
 
-def _library(*, started: bool) -> Any:
+def library(*, started: bool) -> Any:
     """Ray, told before it is loaded where a cluster of ours may be heard."""
     if started and "ray" not in sys.modules:  # it reads these when it is loaded
         os.environ.setdefault(_LOOPBACK, "0")
