@@ -120,9 +120,7 @@ def speed_up(root: Path, trials: int) -> dict[str, Any]:
         found[f"workers_{workers}"] = {"wall": wall, "under_way_on_average": busy / wall}
     one, two = found["workers_1"], found["workers_2"]
     found["speed_up"] = one["wall"] / two["wall"]
-    found["speed_up_without_other_load"] = (
-        two["under_way_on_average"] / one["under_way_on_average"]
-    )
+    found["speed_up_without_other_load"] = two["under_way_on_average"] / one["under_way_on_average"]
     return found
 
 

@@ -181,11 +181,14 @@ def test_what_measures_is_alone_on_a_node_that_matches(cluster: Any, tmp_path: P
     made = begun(tmp_path / "s")
     assert run(made, Ray(Together(*parts), 4), trials=12) == "trials"
     lines = [line.split() for line in log.read_text().splitlines()]
-    measured = [(float(a), float(b)) for what, _, a, b in lines if what == "measures"]
+    spans = [(what, (float(begin), float(end))) for what, _, begin, end in lines]
+    measured = [span for what, span in spans if what == "measures"]
     assert {where for what, where, *_ in lines if what == "measures"} == {node}
     assert len(measured) == 12
     for begin, end in measured:  # all nodes of this cluster are one machine
-        others = [(float(a), float(b)) for *_, a, b in lines if (float(a), float(b)) != (begin, end)]
+        others = [
+            (float(a), float(b)) for *_, a, b in lines if (float(a), float(b)) != (begin, end)
+        ]
         assert not any(a < end and begin < b for a, b in others)
     assert archive(made) == serial(tmp_path / "alone", Slow(0.0), 12)
 
@@ -221,8 +224,8 @@ def test_what_cannot_be_loaded_on_a_node_or_has_no_room_is_said(
         run(made, Ray(wrong_here, 1), trials=1)
     with pytest.raises(InputError, match="cannot be sent to workers"):
         run(made, Ray(Slow(threading.Lock()), 1), trials=1)  # type: ignore[arg-type]
-    with pytest.warns(UserWarning, match=r"no room|has room for a trial that asks for cpus=64"):
-        executor = Ray(Slow(), 1, request=Request(cpus=64))
+    executor = Ray(Slow(), 1, request=Request(cpus=64))
+    with pytest.warns(UserWarning, match="has room for a trial that asks for cpus=64"):
         executor.start(made)
     executor.close()
     assert made.state.done == 0

@@ -24,7 +24,7 @@ from formwright.model.build import CARD
 from formwright.recipes.recipe import RECIPES, Recipe, recipe
 from formwright.space import space_data
 from formwright.strategy.gradient import GatePolicy, SearchConfig, SearchResult, search_supernet
-from formwright.study import Ending, Evaluate, Job, Study, run
+from formwright.study import Ending, Evaluate, Executor, Job, Study, run
 from formwright.study.loop import Event, OnEvent
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.supernet import Supernet
@@ -38,6 +38,7 @@ Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
 OnStage = Callable[[str, float], None]
+Hire = Callable[[Evaluate, int], Executor]  # of an estimator and a number of workers
 _LARGEST = 10_000_000  # bytes of a card
 _CLOCK = "clock.json"  # seconds of work, in the folder of the study
 BEST = "best"  # folder of the model to take
@@ -66,6 +67,7 @@ class Session:
         on_event: Told of every trial.
         say: Told what goes on besides.
         on_stage: Told how much of a stage is done, 0 to 1, where a recipe has stages.
+        hire: Makes who evaluates; this machine's processes when not given.
     """
 
     def __init__(
@@ -77,11 +79,13 @@ class Session:
         on_event: OnEvent | None = None,
         say: Say | None = None,
         on_stage: OnStage | None = None,
+        hire: Hire | None = None,
     ) -> None:
         self.recipe, self.study, self.folder = recipe, study, study.folder
         self.target = target_of(study)
         self.stop, self.on_event = stop, on_event
         self.say: Say = say or (lambda text: None)
+        self.hire = hire
         self.on_stage: OnStage = on_stage or (lambda stage, share: None)
         self._began = time.monotonic()
         self._before = max(study.state.seconds, _clock(study.folder))
@@ -271,13 +275,13 @@ class Session:
         Proposals of the recipe's own may come ``first``.
         """
         self._worked, workers = True, self.recipe.workers
-        in_process = workers == 1 and not hasattr(estimator, "evaluate_many")
+        in_process = workers == 1 and not hasattr(estimator, "evaluate_many") and not self.hire
         if self.stop is not None and in_process:
             asked = estimator
             estimator = lambda job: self.evaluate(asked, **vars(job))  # noqa: E731
         self.ending = run(
             self.study,
-            executor_for(estimator, workers),
+            (self.hire or executor_for)(estimator, workers),
             trials=trials,
             seconds=seconds,
             stop=self.stop,
@@ -406,10 +410,12 @@ def conduct(
     on_event: OnEvent | None = None,
     say: Say | None = None,
     on_stage: OnStage | None = None,
+    hire: Hire | None = None,
 ) -> Ending:
     """Lead a recipe through its phases. Calling it again goes on, or does nothing at the end."""
     recipe = replace(recipe, target=target_of(study))
-    session = Session(recipe, study, stop=stop, on_event=on_event, say=say, on_stage=on_stage)
+    heard: Any = {"stop": stop, "on_event": on_event, "say": say, "on_stage": on_stage}
+    session = Session(recipe, study, hire=hire, **heard)
     if recipe.ENDS and session.concluded:
         return "exhausted"
     try:
