@@ -32,7 +32,7 @@ def begun() -> tuple[Supernet, GumbelPolicy]:
 @pytest.mark.parametrize(("accumulate", "processes"), [(1, 1), (2, 1), (2, 2)])
 def test_each_reads_its_own_data_without_a_gap(accumulate: int, processes: int) -> None:
     weights, choices = held_out(TASK, 0.2)
-    plan = Dealt(weights, choices, TRAIN.replace(accumulate=accumulate), CHOICES, processes)
+    plan = Dealt(weights, choices, TRAIN.replace(accumulate=accumulate), CHOICES, lambda: processes)
     each = accumulate * processes
     own: dict[bool, list[Any]] = {False: [], True: []}
     for number in range(20 * each):

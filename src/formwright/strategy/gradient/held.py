@@ -4,6 +4,7 @@ Each of the two reads its own part of the training data in its own order, withou
 a step gets follows from the step alone, so that a search which was killed goes on with the same.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,16 +21,27 @@ class Dealt:
         choices: What the architecture learns from.
         train: Numbers of the training.
         config: Whose turn a step is.
-        processes: That read batches side by side.
+        lanes: How many batches are read side by side; asked each time, since a search may go on
+            from a checkpoint of more processes.
     """
 
     def __init__(
-        self, weights: Task, choices: Task, train: TrainConfig, config: SearchConfig, processes: int
+        self,
+        weights: Task,
+        choices: Task,
+        train: TrainConfig,
+        config: SearchConfig,
+        lanes: Callable[[], int],
     ) -> None:
         numbers: Any = {"batch_tokens": train.batch_tokens, "memory": train.memory}
         self.weights = weights.sampler(**numbers, seed=train.seed)
         self.choices = choices.sampler(**numbers, seed=train.seed)
-        self.config, self.each = config, train.accumulate * processes  # batches of a step
+        self.config, self._lanes, self._accumulate = config, lanes, train.accumulate
+
+    @property
+    def each(self) -> int:
+        """Batches of a step."""
+        return self._accumulate * self._lanes()
 
     def batch(self, number: int, /) -> Any:
         """The batch of a number, as one plan after the other would be read."""
