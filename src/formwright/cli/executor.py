@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 EXECUTOR_HELP = "Who evaluates: serial, processes (usual) or ray."
 ADDRESS_HELP = "With --executor ray: auto or HOST:PORT; nothing starts a cluster here."
 REQUEST_HELP = "With --executor ray: what a trial takes, such as cpus=1,gpus=0.5,memory=4G."
+PROCESSES_HELP = "Train a supernet in so many processes; for recipes that have one."
+_SUPERNETS = ("par", "fft", "dartformer", "autodistil", "nasbert", "mix")
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,13 @@ class Hiring:
         name: Of the executor; empty for the usual one.
         address: Of a cluster.
         request: What a trial takes of it, as it was written.
+        processes: That train a supernet together.
     """
 
     name: str = ""
     address: str = ""
     request: str = ""
+    processes: int = 1
 
     def __post_init__(self) -> None:
         from formwright.execute import Request, executors
@@ -38,6 +42,14 @@ class Hiring:
             word = "--address" if self.address else "--request"
             raise InputError(f"{word} applies to --executor ray only; leave it out, or add that.")
         Request.of(self.request)
+
+    def check(self, recipe: str) -> None:
+        """Refuse what would change nothing in a recipe of this name."""
+        if self.processes > 1 and recipe.split("-", maxsplit=1)[0] not in _SUPERNETS:
+            raise InputError(
+                f"--processes {self.processes} is for searches that train a supernet "
+                f"({', '.join(_SUPERNETS[:-1])}, or --policy); use --workers here."
+            )
 
     def workers(self, asked: int) -> int:
         """How many trials at once; 0 leaves it to the recipe."""

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formwright.cli.executor import ADDRESS_HELP, EXECUTOR_HELP, REQUEST_HELP, Hiring
+from formwright.cli.executor import (
+    ADDRESS_HELP,
+    EXECUTOR_HELP,
+    PROCESSES_HELP,
+    REQUEST_HELP,
+    Hiring,
+)
 
 if TYPE_CHECKING:
     from formwright.recipes.recipe import Recipe
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
 RECIPE_OPTIONS = (
     "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
     "budget", "trials", "max_latency", "max_params", "max_flops", "executor", "address", "request",
+    "processes",
 )  # fmt: skip
 
 RECIPE_HELP = (
@@ -55,6 +62,7 @@ def run(
     executor: Annotated[str, typer.Option(help=EXECUTOR_HELP, show_default=False)] = "",
     address: Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)] = "",
     request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
+    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
     preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
@@ -74,12 +82,13 @@ def run(
     from formwright.recipes.life import begin
 
     typed, given = context.params, given_options(context)
-    hiring = Hiring(executor, address, request)
+    hiring = Hiring(executor, address, request, processes)
     typed["workers"] = hiring.workers(workers)
     if policy is not None and recipe in (None, "mix"):
         made = _mixed(typed, given)
     else:
         made = _usual(typed, given) if recipe in (None, "usual") else _published(typed, given)
+    hiring.check(made.name)
     folder = out or _usual_folder(made)
 
     def say(text: str) -> None:
@@ -204,6 +213,7 @@ def resume(
     executor: Annotated[str, typer.Option(help=EXECUTOR_HELP, show_default=False)] = "",
     address: Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)] = "",
     request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
+    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
@@ -213,10 +223,11 @@ def resume(
     from formwright.recipes.life import recipe_of
     from formwright.study import Study
 
-    hiring = Hiring(executor, address, request)
+    hiring = Hiring(executor, address, request, processes)
     workers = hiring.workers(workers or 0)
     study = Study.open(run)
     made = recipe_of(study)
+    hiring.check(made.name)
     if budget is not None or trials is not None:
         made = made.within(seconds(budget) if budget else None, trials)
     if isinstance(made, Compress):
@@ -233,7 +244,7 @@ def _conduct(recipe: "Recipe", study: "Study", json: bool, hiring: Hiring) -> No
     seconds, trials = (None, recipe.expected) if recipe.ENDS else (budget.seconds, budget.trials)
     with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
         heard: Any = {"stop": view.stopped, "on_event": view.on_event, "say": view.say}
-        ending = conduct(recipe, study, hire=hiring.hire, **heard)
+        ending = conduct(recipe, study, hire=hiring.hire, processes=hiring.processes, **heard)
     more = "" if recipe.ENDS else _budget_of(recipe)
     try:
         finish(study, json, view.exit_code if ending == "stopped" else 0, more)

@@ -28,10 +28,11 @@ class Lanes:
 
     def __init__(self, count: int, world: World, memory: int = 0) -> None:
         if count % world.size:
-            able = [str(n) for n in range(1, count + 1) if count % n == 0]
+            able = " or ".join(str(n) for n in range(1, count + 1) if count % n == 0)
+            words = f"{count} processes" if count > 1 else "one process"
             raise InputError(
-                f"A run that {count} processes began can be continued by {' or '.join(able)} of "
-                f"them, since they share its batches equally; {world.size} were started."
+                f"A run that {words} began can be continued by {able}, since processes share its "
+                f"batches equally; {world.size} were started."
             )
         self.count, self.world = count, world
         self.own = range(world.rank, count, world.size)
@@ -42,15 +43,18 @@ class Lanes:
         self._seeds: dict[int, int] = {}
 
     def numbers(self, turns: range, plan: Any) -> list[int]:
-        """The batches of a plan that this process reads in some turns, lane by lane in each.
+        """The batches of a plan that this process reads in some turns, lane by lane in each."""
+        return [self.number(turn, lane, plan) for turn in turns for lane in self.own]
+
+    def number(self, turn: int, lane: int, plan: Any) -> int:
+        """The batch of a plan that a lane reads in a turn.
 
         Where text goes on from batch to batch, each lane reads on in a place of its own.
         """
         whole = getattr(plan, "steps_per_epoch", 0)
         if self.past and whole:
-            apart = whole // self.count
-            return [turn + lane * apart for turn in turns for lane in self.own]
-        return [turn * self.count + lane for turn in turns for lane in self.own]
+            return turn + lane * (whole // self.count)
+        return turn * self.count + lane
 
     # --- random numbers -----------------------------------------------------------------
 

@@ -58,11 +58,6 @@ class SupernetSearch:
                 "Draws cannot share a batch where several processes search, since each may have "
                 "another number of examples to deal out; use share=False."
             )
-        if self.config.held and train.memory and world.size > 1:
-            raise InputError(
-                "Text that goes on from batch to batch cannot be held out where several processes "
-                "search; use held=0, or memory=0."
-            )
         if train.patience:
             raise InputError(
                 f"patience={train.patience} cannot be kept by a supernet, since it is never "
@@ -75,8 +70,7 @@ class SupernetSearch:
             task, held = held_out(task, self.config.held)
         self.engine = Engine(supernet, task, train, device, world, loss=loss, gating=self)
         if held is not None:
-            lanes = lambda: self.engine.lanes.count  # noqa: E731
-            self.engine.plan = Dealt(task, held, train, self.config, lanes)
+            self.engine.plan = Dealt(task, held, train, self.config, lambda: self.engine.lanes)
         self.chosen = policy.derive()
         self.unchanged = 0  # architecture updates since the choice last changed
 
