@@ -62,7 +62,7 @@ class Request:
         """As it may be written."""
         memory = (("memory", self.memory),) if self.memory else ()
         rows = (("cpus", self.cpus), ("gpus", self.gpus), *memory, *self.custom)
-        return ",".join(f"{name}={value:g}" for name, value in rows)
+        return ",".join(f"{name}={value:.15g}" for name, value in rows)
 
     def options(self) -> dict[str, Any]:
         """For a task of Ray."""

@@ -82,7 +82,7 @@ def _start(command: Sequence[str], more: Mapping[str, str], heard: Any) -> subpr
 def _watched(processes: Sequence[subprocess.Popen[bytes]]) -> int:
     """Wait for all; when one has failed, see to it that the others end."""
     code, end = 0, float("inf")
-    while any(process.poll() is None for process in processes):
+    while None in [process.poll() for process in processes]:
         failed = next((p.returncode for p in processes if p.returncode), 0)
         if failed and not code:
             code, end = failed, time.monotonic() + _PATIENCE
