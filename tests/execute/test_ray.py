@@ -1,5 +1,6 @@
 """The Ray executor: the same search as alone, whatever happens to workers, nodes and the driver."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli_helpers import InProcess
+from tests.execute.test_processes import alive
 from tests.study.toy import archive, study, values_of
 
 from formwright.errors import InputError
@@ -229,3 +232,62 @@ def test_what_cannot_be_loaded_on_a_node_or_has_no_room_is_said(
         executor.start(made)
     executor.close()
     assert made.state.done == 0
+
+
+def test_the_command_line_searches_on_a_cluster_as_it_does_alone(
+    cluster: Any, in_process: InProcess, tmp_path: Path
+) -> None:
+    words = ("search", "--task", "listops", "--estimator", "params", "--cost", "flops")
+    words += ("--trials", "8", "--width", "32", "--json")
+    where = {
+        "alone": ("--executor", "serial"),
+        "cluster": ("--executor", "ray", "--address", cluster.address, "--workers", "1"),
+    }
+    found = {}
+    for name, options in where.items():
+        done = in_process(*words, *options, "--out", name, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        found[name] = archive(Study.open(tmp_path / name))
+    assert found["alone"] == found["cluster"]
+    claimed = [e["worker"] for e in Study.open(tmp_path / "cluster").events if e["number"] == 0]
+    assert "process" in claimed[0]
+    wrong = in_process("resume", "cluster", "--executor", "ray", "--request", "cpus=x")
+    assert wrong.returncode == 2
+    assert "cpus=x cannot be requested" in wrong.stderr
+
+
+def test_a_cluster_that_is_started_here_is_heard_here_only_and_ends_with_its_driver() -> None:
+    program = (
+        "import os, time\n"
+        "from formwright.execute.cluster import Request, connect\n"
+        "made = connect('', 2)\n"
+        "print(made.ours, connect().ours, made.room_for(Request()), os.environ['RAY_AUTH_MODE'])\n"
+        "print([node['NodeManagerAddress'] for node in made.nodes().values()], flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    hidden = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ADDRESS")
+    env = {name: value for name, value in os.environ.items() if name not in hidden}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=env
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True True 2 token\n"
+    assert process.stdout.readline() == "['127.0.0.1']\n"
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    listening = [heard_at(int(pid)) for pid in (*children, process.pid)]
+    assert any(listening)
+    assert {address for each in listening for address in each} == {"127.0.0.1"}
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 30
+    while any(map(alive, map(int, children))) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not [pid for pid in children if alive(int(pid))]
+
+
+def heard_at(pid: int) -> set[str]:
+    """The addresses at which a process can be reached."""
+    import psutil
+
+    rows = psutil.Process(pid).net_connections("tcp")
+    return {row.laddr.ip.removeprefix("::ffff:") for row in rows if row.status == "LISTEN"}
