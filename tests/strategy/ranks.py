@@ -22,7 +22,8 @@ from formwright.train import TrainConfig, train
 from formwright.train.distributed import leave_world
 
 STEPS = 9
-SEARCHES = ("coins", "numbers", "sandwich", "autodistil")  # SDO; SDO's prices; the sandwich rule
+SEARCHES = (*CASES, "autodistil")  # SDO is ``coins``; the sandwich rule comes twice
+SHARDED = ("sharded", "soft", "numbers", "member")
 NAMES = ("plain", "sharded", "dropped", *SEARCHES)
 PARTS = {"whole": None, "begun": 3, "alone": 6, "ended": None}  # after how many steps to stop
 
@@ -37,7 +38,7 @@ def config(name: str, **more: Any) -> TrainConfig:
     }
     if name in CASES:
         basics |= {"accumulate": 1, **CASES[name][2]}
-    basics["shard"] = name in ("sharded", "numbers")
+    basics["shard"] = name in SHARDED
     return TrainConfig(**basics | more)
 
 

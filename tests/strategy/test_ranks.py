@@ -56,12 +56,17 @@ def test_a_run_of_two_that_one_goes_on_with_ends_where_it_would_have(
 def test_two_processes_have_the_losses_of_one_with_the_same_batches(
     folder: Path, tmp_path: Path, name: str
 ) -> None:
-    learned(name, ToyTask(), tmp_path)  # reads whole batches, of which each of the two had a half
+    # reads whole batches, of which each of the two had a half
+    alone = learned(name, ToyTask(), tmp_path)
     wanted, found = losses(tmp_path), losses(folder / "whole" / name)
     assert len(wanted) == ranks.STEPS
     for a, b in zip(wanted, found, strict=True):
         assert a == pytest.approx(b, rel=0, abs=1e-10)
     assert wanted[0]["loss"] != pytest.approx(wanted[-1]["loss"], rel=0, abs=1e-6)
+    first, second = (load_file(folder / f"whole-{name}-{rank}.safetensors") for rank in (0, 1))
+    for key, value in alone.items():
+        assert torch.equal(first[key], second[key]), key
+        torch.testing.assert_close(first[key], value, rtol=0, atol=1e-9, msg=key)
 
 
 def test_lanes_are_shared_equally_or_not_at_all() -> None:
