@@ -6,7 +6,9 @@ whoever knows its token.
 
 import os
 import secrets
+import signal
 import sys
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,7 +143,7 @@ def connect(address: str = "", processors: int = 1) -> Cluster:
     if not address:
         return _started(ray, processors)
     try:
-        ray.init(address=address, configure_logging=False, log_to_driver=False)
+        _begun(ray, address=address)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(
@@ -167,14 +169,27 @@ def library(*, started: bool) -> Any:
     return ray
 
 
+def _begun(ray: Any, **options: Any) -> None:
+    """Connect, and leave to this program what it does about signals and what it prints."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    ray.init(configure_logging=False, log_to_driver=False, **options)
+    if main:
+        signal.signal(signal.SIGTERM, before)
+    # Ray prints what befalls nodes and workers to the output of the program, where JSON may be
+    # expected; the study's events say it.
+    loud = sys.modules.get("ray._private.worker")
+    if hasattr(loud, "_worker_logs_enabled"):
+        loud.__dict__["_worker_logs_enabled"] = False
+
+
 def _started(ray: Any, processors: int) -> Cluster:
-    ray.init(
+    _begun(
+        ray,
         address="local",
         num_cpus=processors,
         include_dashboard=False,
         object_store_memory=_SHARED_BYTES,
-        configure_logging=False,
-        log_to_driver=False,
         _node_ip_address="127.0.0.1",
     )
     heard = [node["NodeManagerAddress"] for node in ray.nodes()]
