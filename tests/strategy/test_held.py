@@ -17,6 +17,8 @@ from formwright.tasks import load_task
 from formwright.tasks.held import held_out
 from formwright.train import TrainConfig
 from formwright.train.checkpoint import read_latest
+from formwright.train.distributed import World
+from formwright.train.lanes import Lanes
 
 TASK = load_task("stdlib?length=8")
 CHOICES = SearchConfig(warmup=3, every=4, held=0.2)
@@ -32,7 +34,8 @@ def begun() -> tuple[Supernet, GumbelPolicy]:
 @pytest.mark.parametrize(("accumulate", "processes"), [(1, 1), (2, 1), (2, 2)])
 def test_each_reads_its_own_data_without_a_gap(accumulate: int, processes: int) -> None:
     weights, choices = held_out(TASK, 0.2)
-    plan = Dealt(weights, choices, TRAIN.replace(accumulate=accumulate), CHOICES, processes)
+    lanes = Lanes(processes, World())
+    plan = Dealt(weights, choices, TRAIN.replace(accumulate=accumulate), CHOICES, lambda: lanes)
     each = accumulate * processes
     own: dict[bool, list[Any]] = {False: [], True: []}
     for number in range(20 * each):
@@ -45,6 +48,23 @@ def test_each_reads_its_own_data_without_a_gap(accumulate: int, processes: int) 
         for place, batch in enumerate(own[aside]):
             assert torch.equal(batch.inputs["tokens"], wanted.batch(place).inputs["tokens"])
     assert len(own[True]) == 4 * each
+
+
+def test_the_text_of_each_lane_goes_on_from_batch_to_batch() -> None:
+    weights, choices = held_out(TASK, 0.2)
+    lanes = Lanes(2, World(), memory=8)
+    plan = Dealt(weights, choices, TRAIN, CHOICES, lambda: lanes)
+    last: dict[tuple[int, bool], Any] = {}
+    goes_on = 0
+    for number in range(40):
+        batch = plan.batch(number)
+        place = (number % 2, batch.aside)
+        if place in last and not batch.fresh:
+            assert torch.equal(batch.inputs["tokens"][:, 0], last[place])
+            goes_on += 1
+        last[place] = batch.targets[:, -1]
+    assert goes_on > 30
+    assert not torch.equal(last[0, False], last[1, False])
 
 
 def test_the_two_have_memories_of_their_own_that_outlive_a_kill(tmp_path: Path) -> None:

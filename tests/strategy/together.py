@@ -1,14 +1,9 @@
-"""Searches that a test runs in one process and in two, to compare where they end.
+"""Searches that a test runs in one process and in two, to compare where they end."""
 
-torchrun --nproc_per_node=2 -m tests.strategy.together FOLDER SHARD
-"""
-
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from tests.strategy.test_gradient import coins, toy_space
 from tests.strategy.test_sandwich import toy
 from tests.train.toy import ToyTask
@@ -80,18 +75,3 @@ def ended(case: str, task: ToyTask, out: Path | None = None, **more: Any) -> dic
         stop=None if stop is None else lambda search: search.number == stop,
     )
     return {**supernet.state_dict(), **policy.state_dict(prefix="policy.")}
-
-
-def main() -> None:
-    folder, shard = Path(sys.argv[1]), sys.argv[2] == "shard"
-    torch.set_num_threads(1)
-    for case in CASES:
-        ended(case, Halved(), folder / f"{case}-run", shard=shard, stop=6)  # stopped on the way
-        found = ended(case, Halved(), folder / f"{case}-run", shard=shard)
-        rank = torch.distributed.get_rank()
-        save_file(found, folder / f"{case}-{rank}.safetensors")
-    torch.distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()

@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from formwright.cli.executor import (
+    ADDRESS_HELP,
+    EXECUTOR_HELP,
+    PROCESSES_HELP,
+    REQUEST_HELP,
+    Hiring,
+)
+
 if TYPE_CHECKING:
     from formwright.recipes.recipe import Recipe
     from formwright.study import Study
@@ -14,7 +22,8 @@ if TYPE_CHECKING:
 # What a recipe can be told; its presets decide everything else.
 RECIPE_OPTIONS = (
     "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
-    "budget", "trials", "max_latency", "max_params", "max_flops",
+    "budget", "trials", "max_latency", "max_params", "max_flops", "executor", "address", "request",
+    "processes",
 )  # fmt: skip
 
 RECIPE_HELP = (
@@ -50,6 +59,10 @@ def run(
     budget: Annotated[str | None, typer.Option(help="How long, such as 90s or 10m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials.")] = None,
     workers: Annotated[int, typer.Option(min=0, help=WORKERS_HELP)] = 0,
+    executor: Annotated[str, typer.Option(help=EXECUTOR_HELP, show_default=False)] = "",
+    address: Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)] = "",
+    request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
+    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
     preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
@@ -69,10 +82,13 @@ def run(
     from formwright.recipes.life import begin
 
     typed, given = context.params, given_options(context)
+    hiring = Hiring(executor, address, request, processes)
+    typed["workers"] = hiring.workers(workers)
     if policy is not None and recipe in (None, "mix"):
         made = _mixed(typed, given)
     else:
         made = _usual(typed, given) if recipe in (None, "usual") else _published(typed, given)
+    hiring.check(made.name)
     folder = out or _usual_folder(made)
 
     def say(text: str) -> None:
@@ -81,7 +97,7 @@ def run(
 
     say_notes(known_task(made.task), quiet=json)
     command = shlex.join(["formwright", *sys.argv[1:], *([] if out else ["--out", str(folder)])])
-    _conduct(made, begin(made, folder, command=command, say=say), json)
+    _conduct(made, begin(made, folder, command=command, say=say), json, hiring)
 
 
 def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
@@ -194,6 +210,10 @@ def resume(
     budget: Annotated[str | None, typer.Option(help="How long in all, such as 20m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials in all.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
+    executor: Annotated[str, typer.Option(help=EXECUTOR_HELP, show_default=False)] = "",
+    address: Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)] = "",
+    request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
+    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
@@ -203,24 +223,28 @@ def resume(
     from formwright.recipes.life import recipe_of
     from formwright.study import Study
 
+    hiring = Hiring(executor, address, request, processes)
+    workers = hiring.workers(workers or 0)
     study = Study.open(run)
     made = recipe_of(study)
+    hiring.check(made.name)
     if budget is not None or trials is not None:
         made = made.within(seconds(budget) if budget else None, trials)
     if isinstance(made, Compress):
         conduct_compression(made, study, json)
         return
-    _conduct(replace(made, workers=workers) if workers else made, study, json)
+    _conduct(replace(made, workers=workers) if workers else made, study, json, hiring)
 
 
-def _conduct(recipe: "Recipe", study: "Study", json: bool) -> None:
+def _conduct(recipe: "Recipe", study: "Study", json: bool, hiring: Hiring) -> None:
     from formwright.cli.live import watching
     from formwright.recipes.life import conduct
 
     budget: Any = recipe  # of a search that has no end of its own
     seconds, trials = (None, recipe.expected) if recipe.ENDS else (budget.seconds, budget.trials)
     with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
-        ending = conduct(recipe, study, stop=view.stopped, on_event=view.on_event, say=view.say)
+        heard: Any = {"stop": view.stopped, "on_event": view.on_event, "say": view.say}
+        ending = conduct(recipe, study, hire=hiring.hire, processes=hiring.processes, **heard)
     more = "" if recipe.ENDS else _budget_of(recipe)
     try:
         finish(study, json, view.exit_code if ending == "stopped" else 0, more)
@@ -333,7 +357,8 @@ def _refuse(recipe: str, options: list[str]) -> None:
         raise InputError(
             f"{words} does not apply to the recipe {recipe!r}, whose preset decides. Leave it out, "
             "set a hyperparameter with --set, or search without a recipe; --task, --preset, "
-            "--target, --seed, --workers and --out apply, and --from for fft, autodistil, nasbert."
+            "--target, --seed, --workers, --executor and --out apply, and --from for fft, "
+            "autodistil, nasbert."
         )
 
 

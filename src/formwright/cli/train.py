@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 PICKLE_HELP = "Also read weights that are pickled; only of those whom you trust."
 SET_HELP = "Any other number of the run, such as lr=1e-3, optimiser=lamb, precision=bf16."
+PROCESSES_HELP = "Train in so many processes; --set shard=true spreads the weights over them."
 TASK_HELP = "A task: a name such as stdlib, or KIND:PATH such as classify:reviews.csv."
 
 
@@ -28,6 +29,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
     tensorboard: Annotated[Path | None, typer.Option(help="Also log for TensorBoard here.")] = None,
     unsafe_pickle: Annotated[bool, typer.Option("--unsafe-pickle", help=PICKLE_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
@@ -43,10 +45,14 @@ def run(
     from formwright.cli.resolve import is_trained, model_folder, resolve_for
     from formwright.tasks import load_task
     from formwright.train import device_of_text, train_seeds
+    from formwright.train.distributed import leads, leave_world
     from formwright.train.run import tidy
     from formwright.use.tuning import Tuning
 
     device_of_text(device)  # before anything that takes long
+    if processes > 1 and _begun_together(processes):
+        return
+    quiet = json or not leads()
     begun: Any
     if is_trained(arch) and not new:
         tuning = Tuning.of(model_folder(arch), task, unsafe_pickle=unsafe_pickle)
@@ -58,16 +64,52 @@ def run(
         loaded = load_task(task)
         begun = found = resolve_for(arch, loaded, width)
         config, start = _config(found.backbone.width, steps, time, set_ or []), ""
-    say_notes(loaded, quiet=json)
+    say_notes(loaded, quiet=quiet)
     folder = out or _usual_folder(found, task, config, start)
     numbers = range(config.seed, config.seed + max(1, seeds))
-    with watching(quiet=json, tensorboard=tensorboard, folder=folder) as on_event:
+    board = tensorboard if leads() else None
+    with watching(quiet=quiet, tensorboard=board, folder=folder) as on_event:
         results = train_seeds(
             begun, loaded, config, numbers, out=folder, on_event=on_event, device=device
         )
-    for run in folder.glob("seed-*"):
-        tidy(run)
-    _report(results, folder, json)
+    leave_world()
+    if leads():
+        for run in folder.glob("seed-*"):
+            tidy(run)
+        _report(results, folder, json)
+    _exit_if_interrupted(results)
+
+
+def _begun_together(processes: int) -> bool:
+    """Start this command in several processes, and wait for them; False in one of these."""
+    import os
+    import sys
+
+    from formwright.execute.worker import die_with
+    from formwright.train.distributed import MEETING
+    from formwright.train.launch import launch
+
+    if MEETING in os.environ:
+        die_with(int(os.environ[_PARENT]))
+        return False
+    if "WORLD_SIZE" in os.environ:
+        from formwright.errors import InputError
+
+        raise InputError("--processes is for commands that torchrun does not start; leave it out.")
+    os.environ[_PARENT] = str(os.getpid())
+    words = [sys.executable, "-m", "formwright.cli.main", *sys.argv[1:]]
+    if code := launch(words, processes):
+        raise typer.Exit(code)
+    return True
+
+
+_PARENT = "FORMWRIGHT_PARENT"  # the process that started those which train together
+
+
+def _exit_if_interrupted(results: "Seeds") -> None:
+    last = results.results[-1]
+    if last.state == "interrupted":
+        raise typer.Exit(143 if "SIGTERM" in last.reason else 130)
 
 
 def _config(width: int, steps: int | None, time: str | None, changes: list[str]) -> "TrainConfig":
@@ -141,8 +183,6 @@ def _report(results: "Seeds", folder: Path, json: bool) -> None:
         print_json(data)
     else:
         _print(results, folder)
-    if last.state == "interrupted":
-        raise typer.Exit(143 if "SIGTERM" in last.reason else 130)
 
 
 def _print(results: "Seeds", folder: Path) -> None:

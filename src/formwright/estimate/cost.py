@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from formwright.arch.architecture import Architecture
 from formwright.arch.counting import count
 from formwright.arch.layer import FeedForward
 from formwright.cost import Meter, Target
+from formwright.cost.machine import fingerprint
 from formwright.cost.memory import MemoryMeter
 from formwright.cost.profile import load_profile
 from formwright.estimate.base import Estimator, Work
 from formwright.files import write_atomically
+from formwright.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Counted(Estimator):
 
     length: int | None = None
     past: int = 0
+
+    light: ClassVar[bool] = True
 
     @classmethod
     def on(cls, target: Target | None) -> "Counted":
@@ -61,6 +65,14 @@ class Measured(Estimator):
     seconds: float = 2.0
     precision: float = 0.02
     memory: bool = False
+
+    def quiet(self, trial: Trial) -> bool:
+        """Whether it will be measured, and not taken over."""
+        return trial.continues is None
+
+    def fits(self) -> bool:
+        """Whether this machine and its runtime are those of the target."""
+        return self.target.fingerprint in ("", fingerprint(self.target.runtime))
 
     def __call__(self, work: Work) -> Mapping[str, float]:
         known = _read(work.previous)
@@ -98,6 +110,14 @@ class Candidate(Estimator):
     target: Target
     seconds: float = 0.5
     free: bool = True  # so the record is written in batches; measured ones are few
+
+    def quiet(self, trial: Trial) -> bool:
+        """Whether it will be measured, and not predicted."""
+        return trial.rung > 0
+
+    def fits(self) -> bool:
+        """Whether this machine and its runtime are those of the target."""
+        return Measured(self.target).fits()
 
     def __call__(self, work: Work) -> Mapping[str, float]:
         params = float(count(work.arch).non_embedding)

@@ -5,7 +5,6 @@ import math
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,15 @@ import numpy as np
 from formwright.arch import Architecture
 from formwright.errors import InputError, Stopped
 from formwright.estimate.base import Diverged, Estimator, Work
+from formwright.estimate.known import known_task
 from formwright.files import write_atomically
 from formwright.model import Model
-from formwright.tasks import Task, load_task
+from formwright.tasks import Task
 from formwright.train import Result, TrainConfig, rate_for, train
 from formwright.train.engine import Loss
 from formwright.trial import Trial
 
-known_task = lru_cache(maxsize=4)(load_task)  # read once per process, not once per trial
+__all__ = ["Training", "inherit", "known_task"]  # tasks were known here first
 
 
 @dataclass(frozen=True)

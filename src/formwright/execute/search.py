@@ -1,8 +1,10 @@
 """Run a study with as many workers as wished: the usual way to search."""
 
 from collections.abc import Callable
+from typing import Any
 
 from formwright.execute.processes import Processes
+from formwright.execute.ray import Ray
 from formwright.execute.serial import Serial
 from formwright.registry import Registry
 from formwright.study import Ending, Evaluate, Executor, Study, run
@@ -12,6 +14,7 @@ from formwright.study.loop import OnEvent
 executors: Registry[Callable[..., Executor]] = Registry("executor", "formwright.executors")
 executors.add("serial", Serial)
 executors.add("processes", Processes)
+executors.add("ray", Ray)
 
 
 def search(
@@ -43,8 +46,16 @@ def search(
 
 
 def executor_for(
-    evaluate: Evaluate, workers: int = 1, time_limit: float | None = None, *, name: str = ""
+    evaluate: Evaluate,
+    workers: int = 1,
+    time_limit: float | None = None,
+    *,
+    name: str = "",
+    **options: Any,
 ) -> Executor:
-    """Who evaluates: one of ``executors``; this process or several others when not named."""
+    """Who evaluates: one of ``executors``; this process or several others when not named.
+
+    ``options`` are the executor's own, such as the ``address`` of a cluster.
+    """
     usual = "processes" if workers > 1 or time_limit is not None else "serial"
-    return executors.get(name or usual)(evaluate, workers, time_limit=time_limit)
+    return executors.get(name or usual)(evaluate, workers, time_limit=time_limit, **options)

@@ -17,14 +17,14 @@ from formwright.cost import Target, calibrate
 from formwright.cost.meter import using_threads
 from formwright.errors import FormatError, FormwrightError, InputError, Stopped
 from formwright.estimate.inherited import BASELINE
-from formwright.estimate.training import known_task
 from formwright.execute import executor_for
 from formwright.files import discreet, read_json, write_atomically, write_json
 from formwright.model.build import CARD
 from formwright.recipes.recipe import RECIPES, Recipe, recipe
+from formwright.recipes.together import search_together
 from formwright.space import space_data
-from formwright.strategy.gradient import GatePolicy, SearchConfig, SearchResult, search_supernet
-from formwright.study import Ending, Evaluate, Job, Study, run
+from formwright.strategy.gradient import GatePolicy, SearchConfig, SearchResult
+from formwright.study import Ending, Evaluate, Executor, Job, Study, run
 from formwright.study.loop import Event, OnEvent
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.supernet import Supernet
@@ -38,6 +38,7 @@ Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
 OnStage = Callable[[str, float], None]
+Hire = Callable[[Evaluate, int], Executor]  # of an estimator and a number of workers
 _LARGEST = 10_000_000  # bytes of a card
 _CLOCK = "clock.json"  # seconds of work, in the folder of the study
 BEST = "best"  # folder of the model to take
@@ -66,6 +67,8 @@ class Session:
         on_event: Told of every trial.
         say: Told what goes on besides.
         on_stage: Told how much of a stage is done, 0 to 1, where a recipe has stages.
+        hire: Makes who evaluates; this machine's processes when not given.
+        processes: That train a supernet together.
     """
 
     def __init__(
@@ -77,11 +80,14 @@ class Session:
         on_event: OnEvent | None = None,
         say: Say | None = None,
         on_stage: OnStage | None = None,
+        hire: Hire | None = None,
+        processes: int = 1,
     ) -> None:
         self.recipe, self.study, self.folder = recipe, study, study.folder
         self.target = target_of(study)
         self.stop, self.on_event = stop, on_event
         self.say: Say = say or (lambda text: None)
+        self.hire, self.processes = hire, processes
         self.on_stage: OnStage = on_stage or (lambda stage, share: None)
         self._began = time.monotonic()
         self._before = max(study.state.seconds, _clock(study.folder))
@@ -271,13 +277,13 @@ class Session:
         Proposals of the recipe's own may come ``first``.
         """
         self._worked, workers = True, self.recipe.workers
-        in_process = workers == 1 and not hasattr(estimator, "evaluate_many")
+        in_process = workers == 1 and not hasattr(estimator, "evaluate_many") and not self.hire
         if self.stop is not None and in_process:
             asked = estimator
             estimator = lambda job: self.evaluate(asked, **vars(job))  # noqa: E731
         self.ending = run(
             self.study,
-            executor_for(estimator, workers),
+            (self.hire or executor_for)(estimator, workers),
             trials=trials,
             seconds=seconds,
             stop=self.stop,
@@ -311,17 +317,16 @@ class Session:
 
         ``task`` and ``loss`` are the recipe's and the task's when not given.
         """
-        found = search_supernet(
-            supernet,
-            policy,
-            known_task(task or self.recipe.task),
-            training.replace(seed=self.recipe.seed),
-            choices,
-            out=folder,
-            on_event=on_event,
-            stop=lambda search: self.stopped(),
-            loss=loss,
-        )
+        asked = {
+            "supernet": supernet,
+            "policy": policy,
+            "train": training.replace(seed=self.recipe.seed),
+            "config": choices,
+            "out": folder,
+            "loss": loss,
+        }
+        heard: Any = {"on_event": on_event, "stop": lambda search: self.stopped()}
+        found = search_together(self.processes, task or self.recipe.task, asked, **heard)
         if found.state == "stopped":
             raise Stopped
         return found
@@ -406,10 +411,13 @@ def conduct(
     on_event: OnEvent | None = None,
     say: Say | None = None,
     on_stage: OnStage | None = None,
+    hire: Hire | None = None,
+    processes: int = 1,
 ) -> Ending:
     """Lead a recipe through its phases. Calling it again goes on, or does nothing at the end."""
     recipe = replace(recipe, target=target_of(study))
-    session = Session(recipe, study, stop=stop, on_event=on_event, say=say, on_stage=on_stage)
+    heard: Any = {"stop": stop, "on_event": on_event, "say": say, "on_stage": on_stage}
+    session = Session(recipe, study, hire=hire, processes=processes, **heard)
     if recipe.ENDS and session.concluded:
         return "exhausted"
     try:

@@ -2,7 +2,7 @@
 
 An evaluator is any callable that takes a ``Job`` and returns a mapping of names to numbers, with
 at least every objective of the study among them. An exception is the reason of a failed trial; what
-was measured before it is kept where the exception has it, by name, in ``values``. Two things are
+was measured before it is kept where the exception has it, by name, in ``values``. Three things are
 optional:
 
     evaluate.evaluate_many(jobs)  a list of mappings (or exceptions), one for each job, for
@@ -10,6 +10,12 @@ optional:
                                   many it likes. Create the study with a window of that size.
     evaluate.free = True          evaluating costs next to nothing: results are then recorded
                                   every few milliseconds, several at once.
+    evaluate.stages()             evaluators that are called one after the other, for executors
+                                  that use several machines. All but the first have ``given(found)``
+                                  which gives one that knows what the earlier ones found. A stage
+                                  with ``quiet(trial)`` and ``fits()`` has a machine to itself for
+                                  the trials for which the former says so, one on which the latter
+                                  is true.
 """
 
 import hashlib

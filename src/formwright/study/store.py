@@ -157,12 +157,16 @@ class Store:
 
     # --------------------------------------------------------------------------- the workers'
 
-    def claim(self, worker: str, lease: float) -> Claim | None:
-        """Take the first trial that waits, for ``lease`` seconds; None when none does."""
+    def claim(self, worker: str, lease: float, *, number: int | None = None) -> Claim | None:
+        """Take the first trial that waits, or a certain one, for ``lease`` seconds.
+
+        None when there is none to take.
+        """
         with self.database.transaction() as connection:
             row = connection.execute(
                 "SELECT number, token FROM trials WHERE finished IS NULL AND state = 'waiting' "
-                "AND original IS NULL ORDER BY number LIMIT 1"
+                "AND original IS NULL AND (?1 IS NULL OR number = ?1) ORDER BY number LIMIT 1",
+                (number,),
             ).fetchone()
             if row is None:
                 return None

@@ -1,7 +1,8 @@
 """One process or many: what a run must know about the others.
 
-Started by torchrun, every process sees RANK and WORLD_SIZE; started plainly there is one. Weights
-are copied to all (DDP) or, with ``shard``, spread over them (FSDP2). The caller's code is the same.
+Started by torchrun or by ``launch``, every process sees RANK and WORLD_SIZE; started plainly there
+is one. Weights are copied to all (DDP) or, with ``shard``, spread over them (FSDP2). The caller's
+code is the same.
 """
 
 import os
@@ -12,6 +13,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+MEETING = "FORMWRIGHT_MEETING"  # names the file through which processes meet, where there is one
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,32 @@ def join_world(device: torch.device) -> World:
     if size == 1:
         return World()
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        how: dict[str, Any] = {}
+        if MEETING in os.environ:
+            rank = int(os.environ["RANK"])
+            how = {"init_method": f"file://{os.environ[MEETING]}", "rank": rank, "world_size": size}
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", **how)
     return World(dist.get_rank(), dist.get_world_size())
+
+
+def leave_world() -> None:
+    """Say goodbye to the other processes, if there are any."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def leads() -> bool:
+    """Whether this process, among those that were started together, speaks to the user."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def own_device(device: torch.device) -> torch.device:
+    """The device of this process: each has its own where CUDA was asked for without a number."""
+    if str(device) == "cuda" and "LOCAL_RANK" in os.environ:
+        return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    return device
 
 
 def spread(module: nn.Module, world: World, *, shard: bool, partly: bool = False) -> nn.Module:

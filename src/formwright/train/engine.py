@@ -23,12 +23,12 @@ from formwright.train.data import Batch, Task
 from formwright.train.distributed import (
     World,
     average_gradients,
-    gathered,
     like,
     shared,
     spread,
     whole,
 )
+from formwright.train.lanes import Lanes
 from formwright.train.optim import SCALE, make_optimiser
 from formwright.train.schedule import rate
 
@@ -37,6 +37,7 @@ MIX = 0x9E3779B97F4A7C15  # spreads (seed, step) over 63 bits
 # Of a model, a batch and what is remembered of the text before it: what is to be made small.
 Loss = Callable[[Any, Any, Past | None], Tensor]
 Pass = tuple[Any, Any]  # a batch, or a piece of it, and the gates that it is read under
+_Read = tuple[int, Any, Any, Past | None]  # a lane, a pass, and what it remembers
 
 
 class Gating(Protocol):
@@ -84,8 +85,7 @@ class Engine:
         self.device, self.world, self.gating = device, world, gating
         numbers = {"batch_tokens": config.batch_tokens, "seed": config.seed}
         self.plan = task.sampler(**numbers, memory=config.memory)
-        self.past = Past(config.memory) if config.memory else None
-        self.aside = self.past.emptied() if self.past is not None else None  # of data held out
+        self.lanes = Lanes(world.size, world, config.memory)
         self.sharded = config.shard and world.size > 1
         if self.sharded and config.optimiser == "adafactor":
             raise InputError(
@@ -93,7 +93,9 @@ class Engine:
                 "place; use adamw or lamb, or shard=False."
             )
         self.live = deepcopy(model) if self.sharded else model
-        self.alone = _Losses(self.live, loss or task.loss, config, gating)
+        self.alone = _Losses(self.live, loss or task.loss, config, gating, lambda: self.lanes)
+        exact = next(model.parameters()).dtype == torch.float64
+        self.dtype = torch.float64 if exact else torch.float32  # of losses that are added up
         partly = gating is not None or loss is not None  # weights may be left out of a step
         self.together = spread(self.alone, world, shard=config.shard, partly=partly)
         self.optimiser = make_optimiser(self.live, config)
@@ -116,22 +118,24 @@ class Engine:
 
         Gives the loss and the norm of the weights' gradient, not yet read.
         """
-        torch.manual_seed((self.config.seed * MIX + self.number * 2 + self.world.rank) % 2**63)
+        self.lanes.seed(self.config.seed * MIX + self.number * 2)
         self.live.train()
         self.tokens += sum(batch.tokens for batch in batches)
-        total = torch.zeros((), device=self.device)
+        total = torch.zeros((), device=self.device, dtype=self.dtype)
+        own = len(self.lanes.own)
+        parts = [batches[i : i + own] for i in range(0, len(batches), own)]
         with nullcontext() if weights else _frozen(self.live):
-            for part, batch in enumerate(batches):
+            for part, side_by_side in enumerate(parts):
                 if gates:
-                    total += self._learn(part, batch, weights) / len(batches)
+                    total += self._learn(part, side_by_side, weights) / len(parts)
                 else:
-                    total += self._teach(part, batch, len(batches))
+                    total += self._teach(part, side_by_side, len(batches))
         norm = torch.zeros((), device=self.device)
         if weights:
-            norm = self._move(len(batches) if gates else 1)
+            norm = self._move(len(parts) if gates else 1)
         if gates and self.gating is not None and self.gating.optimiser is not None:
             average_gradients(self.gating.numbers, self.world)
-            self.gating.move(len(batches))
+            self.gating.move(len(parts))
         return total, norm
 
     def rate(self) -> float:
@@ -156,46 +160,41 @@ class Engine:
 
     # --- learning -----------------------------------------------------------------------
 
-    def _teach(self, part: int, batch: Batch, batches: int) -> Tensor:
+    def _teach(self, part: int, batches: Sequence[Batch], count: int) -> Tensor:
         """Gradients of the weights alone: the mean over all passes, one after the other."""
-        passes = self._passes(part, batch, learns=False)
-        total = torch.zeros((), device=self.device)
-        for each, past in zip(passes, self._pasts(batch, len(passes)), strict=True):
-            (loss,) = self.together([each], [past])
-            loss = loss / (batches * len(passes))
-            loss.backward()
-            total += loss.detach()
+        total = torch.zeros((), device=self.device, dtype=self.dtype)
+        for lane, batch in zip(self.lanes.own, batches, strict=False):
+            passes = self._passes(part, batch, learns=False)
+            pasts = self.lanes.pasts(lane, batch, len(passes))
+            for each, past in zip(passes, pasts, strict=True):
+                (loss,) = self.together([(lane, *each, past)])
+                loss = loss / (count * len(passes))
+                loss.backward()
+                total += loss.detach()
         return total
 
-    def _learn(self, part: int, batch: Batch, weights: bool) -> Tensor:
+    def _learn(self, part: int, batches: Sequence[Batch], weights: bool) -> Tensor:
         """Gradients of the gates' numbers, from the losses of all passes together."""
         assert self.gating is not None
-        passes = self._passes(part, batch, learns=True)
+        first = self._passes(part, batches[0], learns=True)
+        gates = [gates for _, gates in first]
+        reads: list[_Read] = []
+        for lane, batch in zip(self.lanes.own, batches, strict=False):
+            # all lanes are read under the same gates, which are drawn once
+            passes = first if batch is batches[0] else [(batch, drawn) for drawn in gates]
+            pasts = self.lanes.pasts(lane, batch, len(passes))
+            reads += [(lane, *each, past) for each, past in zip(passes, pasts, strict=True)]
         # processes have nothing to tell each other about weights that are frozen
         read = self.together if weights or self.sharded else self.alone
-        found = read(passes, self._pasts(batch, len(passes)))
-        losses = [shared(loss, self.world) for loss in found]
-        self.gating.learn(losses, [gates for _, gates in passes])
+        found = torch.stack(read(reads)).view(len(batches), len(gates)).mean(dim=0)
+        losses = [shared(loss, self.world) for loss in found.unbind()]
+        self.gating.learn(losses, gates)
         return torch.stack([loss.detach() for loss in losses]).mean()
 
     def _passes(self, part: int, batch: Batch, *, learns: bool) -> Sequence[Pass]:
         if self.gating is None:
             return [(batch, None)]
         return self.gating.passes(self.number, part, batch, learns=learns)
-
-    def _pasts(self, batch: Batch, count: int) -> list[Past | None]:
-        """What each pass remembers; the next batch goes on from what the first one does."""
-        if self.past is None or self.aside is None:
-            return [None] * count
-        apart = getattr(batch, "aside", False)
-        past = self.aside if apart else self.past
-        if batch.fresh:
-            past = past.emptied()
-        if apart:
-            self.aside = past
-        else:
-            self.past = past
-        return [past, *(past.copy() for _ in range(count - 1))]
 
     def _move(self, batches: int) -> Tensor:
         """Update the weights by gradients that so many batches added up; their norm."""
@@ -224,9 +223,8 @@ class Engine:
 
     def _load(self, step: int) -> list[Batch]:
         """This process's own batches of a step."""
-        size = self.world.size
-        first, count = step * self.config.accumulate, self.config.accumulate
-        numbers = range(first * size + self.world.rank, (first + count) * size, size)
+        each = self.config.accumulate
+        numbers = self.lanes.numbers(range(step * each, (step + 1) * each), self.plan)
         batches = [self.plan.batch(number) for number in numbers]
         for batch in batches:
             batch.inputs = {name: t.to(self.device) for name, t in batch.inputs.items()}
@@ -237,20 +235,21 @@ class Engine:
 
     def checkpoint(self, state: dict[str, Any]) -> Checkpoint:
         """Everything the next step depends on, with what whoever takes it must know."""
-        known = {**state, "tokens": self.tokens}
+        known = {**state, "tokens": self.tokens, "lanes": self.lanes.count}
+        known["processes"] = self.world.size
         tensors = {name: _whole(module) for name, module in self._modules()}
         for name, optimiser in self._optimisers():
             moments = optimiser.state_dict()["state"]
             rows = ((f"{i}/{key}", t) for i, row in moments.items() for key, t in row.items())
             tensors[name] = {key: whole(t) for key, t in rows}
-        for kind, memory in self._memories():  # each process reads texts of its own
-            pasts = gathered(memory.to_tensors(), self.world)
-            for name, past in zip(self._owners(kind), pasts, strict=True):
-                tensors[name], known[name] = past
+        for name, past in self.lanes.to_tensors():
+            tensors[name], known[name] = past
         return Checkpoint(self.number, known, tensors)
 
     def restore(self, saved: Checkpoint) -> None:
-        """Stand where a checkpoint stood."""
+        """Stand where a checkpoint stood, that of more or fewer processes perhaps."""
+        lanes = saved.state.get("lanes", self.world.size)
+        self.lanes, self._next = Lanes(lanes, self.world, self.config.memory), None
         for name, module in self._modules():
             now, then = module.state_dict(), saved.tensors[name]
             module.load_state_dict({key: like(t, now.get(key)) for key, t in then.items()})
@@ -261,15 +260,12 @@ class Engine:
                 owner, _, kind = key.partition("/")
                 state.setdefault(int(owner), {})[kind] = like(tensor, owners[int(owner)])
             optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
-        if self.past is not None:
-            name = self._owners("past")[self.world.rank]
-            self.past = Past.from_tensors(saved.tensors[name], saved.state[name])
-            name = self._owners("aside")[self.world.rank]
-            if name in saved.state:
-                self.aside = Past.from_tensors(saved.tensors[name], saved.state[name])
-        self.number, self.tokens = saved.step, saved.state["tokens"]
+        self.lanes.restore(saved.tensors, saved.state)
+        shared_by = saved.state.get("processes", self.world.size)
+        self.number = saved.step
+        self.tokens = saved.state["tokens"] * shared_by // self.world.size
 
-    # names in a checkpoint of all that learns, of what moves it, of what each process remembers
+    # names in a checkpoint of all that learns, and of what moves it
 
     def _modules(self) -> Iterator[tuple[str, nn.Module]]:
         yield "model", self.live
@@ -281,30 +277,30 @@ class Engine:
         if self.gating is not None and self.gating.optimiser is not None:
             yield "chooser", self.gating.optimiser
 
-    def _memories(self) -> Iterator[tuple[str, Past]]:
-        if self.past is not None:
-            yield "past", self.past
-        if self.aside is not None and self.aside.seen:
-            yield "aside", self.aside
-
-    def _owners(self, kind: str) -> list[str]:
-        return [kind, *(f"{kind}-{rank}" for rank in range(1, self.world.size))]
-
 
 class _Losses(nn.Module):
     """The losses of a few passes as a module, so that processes can meet in its forward pass."""
 
     def __init__(
-        self, model: Model, loss: Loss, config: TrainConfig, gating: Gating | None
+        self,
+        model: Model,
+        loss: Loss,
+        config: TrainConfig,
+        gating: Gating | None,
+        lanes: Callable[[], Lanes],
     ) -> None:
         super().__init__()
-        self.model, self._gating = model, gating
+        self.model, self._gating, self._lanes = model, gating, lanes
         # gates are set outside of what is compiled: torch compiles anew where they change what runs
         self._loss: Loss = torch.compile(loss) if config.compile else loss
         self._mixed = config.precision == "bf16"
 
-    def forward(self, passes: Sequence[Pass], pasts: Sequence[Past | None]) -> list[Tensor]:
-        return [self._one(*each, past) for each, past in zip(passes, pasts, strict=True)]
+    def forward(self, reads: Sequence[_Read]) -> list[Tensor]:
+        found = []
+        for lane, batch, gates, past in reads:
+            with self._lanes().random(lane):
+                found.append(self._one(batch, gates, past))
+        return found
 
     def _one(self, batch: Any, gates: Any, past: Past | None) -> Tensor:
         device = next(self.model.parameters()).device.type

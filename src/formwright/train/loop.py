@@ -51,7 +51,7 @@ class Loop:
         self.config, self.world = engine.config, engine.world
         self.on_event = on_event or (lambda event: None)
         self.before, self.started = 0.0, time.perf_counter()  # seconds of earlier sessions; now
-        self.window, self.pace = _Window(engine.device), _Pace()
+        self.window, self.pace = _Window(engine.device, engine.dtype), _Pace()
 
     # --- what a subclass may change -----------------------------------------------------
 
@@ -87,7 +87,7 @@ class Loop:
         """What the loop itself must know to go on."""
         return {
             "seconds": self.seconds(),
-            "window": self.window.to_data(),
+            "window": self.window.to_data(self.world),
             "pace": astuple(self.pace),
         }
 
@@ -208,13 +208,13 @@ class _Pace:
 class _Window:
     """Losses and gradients of the last few steps, kept on the device until they are read."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.like: Any = {"device": device, "dtype": dtype}
         self.first: Tensor | float | None = None  # loss of the first step of all
         self.clear()
 
     def clear(self) -> None:
-        self.sums = torch.zeros(2, device=self.device)
+        self.sums = torch.zeros(2, **self.like)
         self.count = 0
 
     def add(self, loss: Tensor | float, norm: Tensor | float) -> None:
@@ -225,17 +225,18 @@ class _Window:
 
     def read(self, world: World) -> tuple[float, float, float | None]:
         """Mean loss and gradient, and the loss of the first step of all, over all processes."""
-        *sums, count, first = self.to_data()
-        if world.size > 1:
-            values = self.sums.new_tensor([*sums, first or 0.0])
-            *sums, first = mean(values, world).tolist()
+        *sums, count, first = self.to_data(world)
         return sums[0] / max(1, count), sums[1] / max(1, count), first
 
-    def to_data(self) -> list[Any]:
-        return [*self.sums.tolist(), self.count, None if self.first is None else float(self.first)]
+    def to_data(self, world: World) -> list[Any]:
+        """The means over all processes, which must ask at once."""
+        first = None if self.first is None else float(self.first)
+        values = torch.tensor([*self.sums.tolist(), first or 0.0], **self.like)
+        *sums, mean_first = mean(values, world).tolist()
+        return [*sums, self.count, None if first is None else mean_first]
 
     def restore(self, data: list[Any]) -> None:
-        self.sums = torch.tensor(data[:2], device=self.device)
+        self.sums = torch.tensor(data[:2], **self.like)
         self.count, self.first = data[2:]
 
 

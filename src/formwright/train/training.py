@@ -20,7 +20,7 @@ from formwright.ops.past import Past
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
 from formwright.train.device import device_of_text
-from formwright.train.distributed import join_world
+from formwright.train.distributed import join_world, own_device
 from formwright.train.engine import Engine, Loss
 from formwright.train.loop import Loop, OnProgress
 from formwright.train.run import MODEL, RunFolder, has_checkpoint
@@ -80,7 +80,7 @@ def train(
             it, signals that end a program do.
         loss: In place of the task's, as of ``Engine``.
     """
-    device = device_of_text(device)
+    device = own_device(device_of_text(device))
     world = join_world(device)
     model = _model(what, task, config).to(device)
     folder = None

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from formwright.arch import Architecture
 from formwright.arch.codec import to_data
 from formwright.errors import InputError
@@ -24,6 +26,7 @@ from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train.config import TrainConfig
 from formwright.train.data import Task
+from formwright.train.distributed import mean
 from formwright.train.engine import Loss
 from formwright.train.loop import Loop, OnProgress
 from formwright.train.run import RunFolder
@@ -187,7 +190,11 @@ class _Loop(Loop):
 
     def look(self, loss: float, gradient: float) -> None:
         step = self.search.number
-        self.say({"kind": "step", "step": step, **self.losses, "seconds": self.seconds()})
+        values = torch.tensor(list(self.losses.values()), dtype=torch.float64).to(
+            **self.window.like
+        )
+        losses = dict(zip(self.losses, mean(values, self.world).tolist(), strict=True))
+        self.say({"kind": "step", "step": step, **losses, "seconds": self.seconds()})
         shares = self.search.policy.probabilities()
         self.on_event({"kind": "gates", "step": step, "values": shares})
         if isinstance(self.folder, _Folder) and self.folder.leads:

@@ -70,7 +70,7 @@ class SupernetSearch:
             task, held = held_out(task, self.config.held)
         self.engine = Engine(supernet, task, train, device, world, loss=loss, gating=self)
         if held is not None:
-            self.engine.plan = Dealt(task, held, train, self.config, world.size)
+            self.engine.plan = Dealt(task, held, train, self.config, lambda: self.engine.lanes)
         self.chosen = policy.derive()
         self.unchanged = 0  # architecture updates since the choice last changed
 
