@@ -10,16 +10,19 @@ import time
 from importlib.resources import files
 
 from formwright.draw.canvas import stylesheet
-from formwright.report.data import data_html, drawing_data, trial_data
+from formwright.report.data import data_html, drawing_data, layer_data, trial_data
 from formwright.report.html import Safe, homeless, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import Section, sections
+
+# Later ones use earlier ones. What a study holds is only ever set as text or as an image.
+_SCRIPT = ("base", "trial", "beside", "chart", "table", "page")
 
 
 def page_html(material: Material) -> str:
     """The whole report."""
     style = _resource("page.css") + stylesheet()
-    script = _resource("page.js")
+    script = page_script()
     shown = [(section, section.html(material)) for section in sections()]
     parts = [(section, html) for section, html in shown if html is not None]
     head = tag(
@@ -44,9 +47,16 @@ def page_html(material: Material) -> str:
         tag("div", id="tip", role="status", hidden=True),
         data_html("trial-data", trial_data(material)),
         data_html("drawing-data", drawing_data(material)),
+        data_html("layer-data", layer_data(material)),
         tag("script", Safe(script)),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def page_script() -> str:
+    """The script of the page: its files one after the other, in a room of their own."""
+    parts = [_resource(f"script/{name}.js") for name in _SCRIPT]
+    return '"use strict";\n(async () => {\n' + "\n".join(parts) + "})();\n"
 
 
 def _section(section: Section, html: Safe) -> Safe:

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from formwright.report.html import Safe, joined, tag
+from formwright.report.html import Safe, copy_html, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.sections.members import notation_html
 from formwright.report.words import readable, wish
 
 _LONGEST = 300  # of an option's value
@@ -46,7 +45,7 @@ def repeat_info(material: Material) -> RepeatInfo:
 def repeat_html(material: Material) -> Safe:
     """The section."""
     info = repeat_info(material)
-    command = [tag("h3", "Command"), notation_html(info.command)] if info.command else None
+    command = [tag("h3", "Command"), copy_html(info.command)] if info.command else None
     again = "the same command" if info.command else "search(Study.open(folder), ...)"
     going = (
         f"Run {again} in the same folder: the search goes on where its record ends, with the "
