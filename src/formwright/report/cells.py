@@ -12,6 +12,7 @@ from formwright.arch import Architecture
 from formwright.draw import outline
 from formwright.draw.canvas import paint
 from formwright.draw.outline import KINDS, Block
+from formwright.draw.words import TIMES
 from formwright.report.html import Safe, tag
 from formwright.report.words import figure
 
@@ -105,7 +106,7 @@ def traits(arch: Architecture) -> list[str]:
 
 
 def _group(count: int, title: str, facts: tuple[str, ...]) -> str:
-    said = f"{count} × {title}"
+    said = f"{count} {TIMES} {title}"
     return f"{said} ({', '.join(facts)})" if facts else said
 
 

@@ -152,9 +152,7 @@ class Chart:
         scale = self.x if axis == "x" else self.y
         if not scale.holds(value):
             return
-        x, y = self.at(
-            value if axis == "x" else self.x.low, self.y.low if axis == "x" else value
-        )
+        x, y = self.at(value if axis == "x" else self.x.low, self.y.low if axis == "x" else value)
         across = f"M{x:g} {_TOP}v{self.height}" if axis == "x" else f"M{_LEFT} {y:g}h{self.width}"
         place = (x - 5, _TOP + 12) if axis == "x" else (_LEFT + self.width - 4, y - 5)
         self.shapes.append(tag("path", class_="line limit", d=across))

@@ -82,7 +82,9 @@ def layer_data(material: Material, most: int = _DRAWINGS) -> dict[str, Any]:
         seen = outline(arch)
         stacks = [
             [
-                numbers.setdefault((block.letter, ", ".join((block.title, *block.facts))), len(numbers))
+                numbers.setdefault(
+                    (block.letter, ", ".join((block.title, *block.facts))), len(numbers)
+                )
                 for block in stack.cells()
             ]
             for stack in seen.stacks

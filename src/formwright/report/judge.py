@@ -15,9 +15,9 @@ from formwright.trial import Objective, Trial
 Verdict = Literal["better", "worse", "level", "unlike", "unsure", ""]
 
 # Counted, so that any difference is a difference.
-_EXACT = {"params", "decoder_params", "flops"}
+EXACT = {"params", "decoder_params", "flops"}
 # They say what a model takes, however long it was trained.
-_COSTS = {*_EXACT, "latency", "memory", "latency_ratio"}
+_COSTS = {*EXACT, "latency", "memory", "latency_ratio"}
 _LEVEL = 0.005  # a difference in quality that other seeds may take back, as a share of it
 
 
@@ -77,7 +77,7 @@ class Comparison(NamedTuple):
             return ""
         if self.name not in _COSTS and not self.alike:
             return "unlike"
-        if self.name not in _EXACT and not (self.ours.known and self.theirs.known):
+        if self.name not in EXACT and not (self.ours.known and self.theirs.known):
             return "unsure"
         if self.ours.low <= self.theirs.high and self.theirs.low <= self.ours.high:
             return "level"
@@ -118,7 +118,9 @@ def comparisons(
     names = [*named, *(name for name in others if name not in named and name not in leave)]
     theirs, alike = baseline.at(trial.rung).values, trained_alike(trial, baseline)
     return [
-        Comparison(name, Sized.of(trial.values, name), Sized.of(theirs, name), named.get(name), alike)
+        Comparison(
+            name, Sized.of(trial.values, name), Sized.of(theirs, name), named.get(name), alike
+        )
         for name in names
         if name in trial.values and isfinite(theirs.get(name, nan))
     ]

@@ -15,7 +15,7 @@ function places(svg) {
   const pair = svg.closest("[data-x]").dataset;
   const [xs, ys] = [column.get(pair.x), column.get(pair.y)];
   return data.number.flatMap((_, i) => {
-    if (!data.shown[i] || xs[i] === null || ys[i] === null) return [];
+    if (!inPlay(i) || xs[i] === null || ys[i] === null) return [];
     const [x, y] = [along(xs[i], frame.x), along(ys[i], frame.y)];
     const inside = x >= 0 && x <= 1 && y >= 0 && y <= 1;
     return inside ? [[frame.left + frame.width * x, frame.top + frame.height * (1 - y), i]] : [];
@@ -105,9 +105,14 @@ function show(i, x, y) {
 // ---------------------------------------------------------- the chart that can be chosen
 
 const explorer = $("[data-x]");
-const view = explorer ? { x: explorer.dataset.x, y: explorer.dataset.y, colour: "", zoom: null } : null;
+const view = explorer ? { x: explorer.dataset.x, y: explorer.dataset.y, colour: "", stage: "", zoom: null } : null;
 const SHADES = 6;
 const MARKS = 300; // of the front that can be reached by keyboard
+
+// Whether charts show a trial: those that are compared, or those of the stage that was chosen.
+function inPlay(i) {
+  return !view || view.stage === "" ? data.shown[i] : data.state[i] === "done" && String(data.rung[i]) === view.stage;
+}
 
 // As report/chart.py: the whole front, nearly all others, logarithmic where values are far apart.
 function scaleOf(values, must) {
@@ -157,7 +162,7 @@ function label(name) {
 function frontOf(x, y, pool) {
   const [sx, sy] = [x, y].map((name) => (wishes.get(name) === "max" ? -1 : 1));
   const [xs, ys] = [column.get(x), column.get(y)];
-  const ordered = pool.filter((i) => data.counts[i]).sort((a, b) => sx * (xs[a] - xs[b]) || sy * (ys[a] - ys[b]));
+  const ordered = pool.filter((i) => data.counts[i] || view.stage !== "").sort((a, b) => sx * (xs[a] - xs[b]) || sy * (ys[a] - ys[b]));
   let least = Infinity;
   return ordered.filter((i) => {
     if (sy * ys[i] >= least) return false;
@@ -170,8 +175,9 @@ function redraw() {
   if (!explorer) return;
   [explorer.dataset.x, explorer.dataset.y] = [view.x, view.y];
   const [xs, ys] = [column.get(view.x), column.get(view.y)];
-  const pool = data.number.map((_, i) => i).filter((i) => data.shown[i] && xs[i] !== null && ys[i] !== null);
-  const front = pool.filter((i) => data.front[i]);
+  const pool = data.number.map((_, i) => i).filter((i) => inPlay(i) && xs[i] !== null && ys[i] !== null);
+  const best = view.stage === "" ? null : new Set(wishes.has(view.x) && wishes.has(view.y) ? frontOf(view.x, view.y, pool) : []);
+  const front = pool.filter((i) => (best ? best.has(i) : data.front[i]));
   const scales = view.zoom ?? [xs, ys].map((values) => scaleOf(pool.map((i) => values[i]), front.map((i) => values[i])));
   const sheets = $$("svg.chart", explorer).map((old) => sheet(old, scales, pool, front));
   $(".plot", explorer).replaceChildren(...sheets);
@@ -199,7 +205,8 @@ function sheet(old, scales, pool, front) {
     if (path) svg.append(draw("path", { class: "dots " + cls, d: path }));
   };
   const fine = pool.length > 1500 && !view.zoom ? " fine" : "";
-  const others = pool.filter((i) => !data.front[i]);
+  const ahead = new Set(front);
+  const others = pool.filter((i) => !ahead.has(i));
   if (view.colour) {
     const buckets = bucketed(others);
     buckets.forEach((rows, k) => dots(rows, `shade shade${k}${fine}`));
@@ -273,7 +280,7 @@ function clipped({ left, top, width, height }, shape) {
 // ------------------------------------------------------------------ colour, zoom, axes
 
 function bounds() {
-  const values = column.get(view.colour).filter((v, i) => v !== null && data.shown[i]).sort((a, b) => a - b);
+  const values = column.get(view.colour).filter((v, i) => v !== null && inPlay(i)).sort((a, b) => a - b);
   return Array.from({ length: SHADES - 1 }, (_, k) => values[Math.floor(((k + 1) * values.length) / SHADES)]);
 }
 
@@ -330,8 +337,8 @@ if (explorer) {
       const other = box === x ? y : x;
       if (box === x || box === y) other.value = [...other.options].map((o) => o.value).find((v) => v !== box.value);
     }
-    Object.assign(view, { x: x.value, y: y.value, colour: $("[data-axis=colour]").value });
-    if (box === x || box === y) view.zoom = null;
+    Object.assign(view, { x: x.value, y: y.value, colour: $("[data-axis=colour]").value, stage: $("[data-axis=stage]")?.value ?? "" });
+    if (box.dataset.axis !== "colour") view.zoom = null;
     redraw();
   }));
   $$("[data-zoom]").forEach((button) => button.addEventListener("click", () => {

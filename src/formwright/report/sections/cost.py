@@ -7,7 +7,19 @@ from formwright.report.html import Safe, joined, row_html, table_html, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import duration, figure, plural
-from formwright.trial import CONTROL, FINAL, FOUND, RANDOM, RIVAL, SEED, Trial
+from formwright.trial import (
+    CONTROL,
+    CROSSING,
+    FINAL,
+    FOUND,
+    MUTATION,
+    PREDICTED,
+    PROMOTED,
+    RANDOM,
+    RIVAL,
+    SEED,
+    Trial,
+)
 
 # What a core of a processor takes under load, between laptops and old servers. Nothing here was
 # measured, which is why both ends are said.
@@ -19,6 +31,10 @@ _WORDS = {
     RANDOM: "drawn by the strategy",
     FINAL: "finals",
     RIVAL: "rivals, made by hand",
+    MUTATION: "mutations",
+    CROSSING: "crossings",
+    PROMOTED: "carried on from an earlier stage",
+    PREDICTED: "chosen by a model of what was seen",
     "": "of the strategy",
 }
 

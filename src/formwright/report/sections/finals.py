@@ -100,4 +100,3 @@ def _planned(plan: dict[str, Any]) -> str:
         f"Planned: about {plan.get('trials', 0):,} trials in stages of {stages} steps; finals of "
         f"about {plan.get('steps', 0):,} steps."
     )
-

@@ -23,11 +23,12 @@ from formwright.report.material import Material, thinned
 from formwright.report.section import section
 from formwright.report.sections.table import value_names
 from formwright.report.words import figure, measured, plural, readable, wish
-from formwright.trial import Objective, Trial
+from formwright.trial import FINAL_RUNG, Objective, Trial
 
 _DOTS = 80_000  # in all charts of the page together
 _CROWD = 1500  # dots above which they are drawn finer
 _FAR = 3.0  # times the extent of the trials that a baseline may stretch an axis to
+_SPARSE = 4  # trials below which there is nothing to squeeze
 _MARKS = 300  # of the front that can be reached by keyboard
 
 Pair = tuple[Objective, Objective]
@@ -132,6 +133,7 @@ def scales(info: ParetoInfo) -> tuple[Scale, Scale]:
         if info.baseline:
             whole = scale_of(values, [*must, info.baseline[axis]])
             near = whole.high - whole.low <= _FAR * (plain.high - plain.low)
+            near = near or len(everyone) < _SPARSE
             plain = whole if near or whole.log else plain
         found.append(plain)
     return found[0], found[1]
@@ -241,6 +243,12 @@ def _controls(material: Material, x: str, y: str) -> Safe:
         words = "value shown as colour" if axis == "colour" else f"value on the {axis} axis"
         box = tag("select", options, data_axis=axis, aria_label=words)
         boxes.append(tag("label", "colour " if axis == "colour" else f"{axis} axis ", box))
+    stages = sorted({trial.rung for trial in material.kept if trial.done})
+    if len(stages) > 1:
+        told = [tag("option", "what is compared", value="")]
+        told += [tag("option", _stage(rung), value=rung) for rung in stages]
+        box = tag("select", told, data_axis="stage", aria_label="trials that are shown")
+        boxes.append(tag("label", "trials ", box))
     zoom = [
         tag("button", words, type="button", class_="press", data_zoom=kind, aria_label=said,
             disabled=kind == "reset")
@@ -250,6 +258,10 @@ def _controls(material: Material, x: str, y: str) -> Safe:
         )
     ]  # fmt: skip
     return tag("div", boxes, tag("span", zoom, class_="range"), class_="controls")
+
+
+def _stage(rung: int) -> str:
+    return f"finals {rung - FINAL_RUNG + 1}" if rung >= FINAL_RUNG else f"stage {rung}"
 
 
 def _values_legend(info: ValuesInfo) -> Safe:
@@ -294,7 +306,10 @@ def _remark(info: ParetoInfo, material: Material) -> str:
         said += f" {info.left_out:,} of the other trials are left out, evenly."
     below = sum(trial.done for trial in material.trials) - len(material.compared)
     if below:
-        said += f" {plural(below, 'trial')} at lower rungs stand in the table only."
+        said += (
+            f" {plural(below, 'trial')} at lower rungs are not compared with these; choose them "
+            "above, or see the table."
+        )
     return said
 
 

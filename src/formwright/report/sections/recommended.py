@@ -3,6 +3,7 @@
 import base64
 import re
 import shlex
+from collections.abc import Mapping
 from math import isfinite
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from formwright.arch import Architecture, diff
 from formwright.draw import draw_svg
 from formwright.report.cells import cells_svg, kinds_legend
 from formwright.report.html import Safe, copy_html, joined, table_html, tag, trial_button
-from formwright.report.judge import Comparison, Sized, comparisons
+from formwright.report.judge import EXACT, Comparison, Sized, comparisons
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.where import where_words
@@ -81,7 +82,7 @@ def card_html(material: Material) -> Safe | None:
     if info.announced:
         said = f"This is {info.name}, the model that the result speaks of."
         if info.trial.rival:
-            said = f"This is {info.name}: designed by hand, and no worse than what was found."
+            said = f"This is {info.name}: designed by hand, and nothing that was found is better."
     else:
         said = f"Nothing is announced yet; this is the best so far, {info.name}."
     return joined(
@@ -138,7 +139,7 @@ def samples_html(rows: list[dict[str, str]]) -> Safe | None:
             tag("p", "given", class_="quiet"),
             tag("pre", str(row.get("given", ""))[-_SAMPLE:]),
             tag("p", "it says", class_="quiet"),
-            tag("pre", str(row.get("said", "")).rstrip()[:_SAMPLE] or "(nothing)"),
+            tag("pre", str(row.get("said", "")).rstrip()[:_SAMPLE] or "(nothing but white space)"),
             class_="sample",
         )
         for row in rows
@@ -171,10 +172,11 @@ def _facts(material: Material, trial: Trial) -> list[Fact]:
     return facts
 
 
-def _interval(values: object, name: str) -> str:
-    assert isinstance(values, dict) or hasattr(values, "get")
-    sized = Sized.of(values, name)  # type: ignore[arg-type]
-    return f"95 %: {between(sized.low, sized.high)}" if sized.known else "no interval is known"
+def _interval(values: Mapping[str, float], name: str) -> str:
+    sized = Sized.of(values, name)
+    if sized.known:
+        return f"95 %: {between(sized.low, sized.high)}"
+    return "counted, exact" if name in EXACT else "no interval is known"
 
 
 def _training(trial: Trial) -> str:
@@ -229,6 +231,7 @@ def _drawing(info: CardInfo, arch: Architecture | None) -> Safe | None:
                 "details",
                 tag("summary", "The whole drawing"),
                 tag("div", picture, class_="drawing"),
+                open=True,
             ),
         ]
     )
@@ -248,7 +251,9 @@ def _comparison_table(info: CardInfo, material: Material) -> Safe:
             tag("th", readable(row.name), scope="row"),
             tag("td", row.ours.words),
             tag("td", row.theirs.words),
-            tag("td", row.words, class_=row.verdict if row.verdict in ("better", "worse") else None),
+            tag(
+                "td", row.words, class_=row.verdict if row.verdict in ("better", "worse") else None
+            ),
         )
         for row in info.compared
     ]
@@ -263,5 +268,6 @@ def _changes_html(info: CardInfo, material: Material) -> Safe | None:
     more = len(info.changes) - len(shown)
     if more > 0:
         shown.append(tag("li", f"and {more:,} more", class_="quiet"))
-    head = f"What differs from {material.outcome.baseline.name} ({plural(len(info.changes), 'change')})"
+    count = plural(len(info.changes), "change")
+    head = f"What differs from {material.outcome.baseline.name} ({count})"
     return tag("details", tag("summary", head), tag("ul", shown, class_="changes"))
