@@ -105,6 +105,13 @@ def _parts(name: str) -> tuple[str, str]:
     return name.replace("_", " "), ""
 
 
+def share_words(share: float) -> str:
+    """A share as people say it: 36.4 %, under 0.1 %, nothing."""
+    if share <= 0:
+        return "nothing"
+    return "under 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"
+
+
 def wish(objective: Objective) -> str:
     """Which way is better."""
     return "smaller is better" if objective.direction == "min" else "larger is better"

@@ -80,8 +80,8 @@ def curves_svg(info: CurvesInfo, sheet: Sheet) -> Safe:
 def line_classes(info: CurvesInfo) -> list[str]:
     """A look for each line: the model to take, rivals dashed, the others by colour."""
     others = iter(_OTHERS * _MOST)
-    looks = {"taken": lambda: "front thick", "rival": lambda: "baseline"}
-    return [looks.get(line.role, lambda: next(others))() for line in info.lines]
+    looks = {"taken": "front thick", "rival": "baseline"}
+    return [looks.get(line.role) or next(others) for line in info.lines]
 
 
 @section("curves", "Learning curves")
