@@ -84,7 +84,7 @@ def _groups(found: Standing) -> Safe | None:
         "large to the first group (permutation test, corrected for several groups). A value is "
         "coloured only where p is under 0.05."
     )
-    return joined([tag("p", said, class_="quiet"), table_html(heads, rows)])
+    return joined([tag("p", said, class_="quiet"), table_html(heads, rows, "figures tight")])
 
 
 def _score(score: Score | None, say: Callable[[float], str]) -> list[object]:
@@ -241,7 +241,7 @@ def _runs(found: Standing) -> Safe:
     folders = [quoted(str(run.material.folder)) for run in found.runs.runs if run.material.folder]
     return joined(
         [
-            table_html(heads, rows),
+            table_html(heads, rows, "figures tight"),
             tag("p", _unequal(found.runs.runs), class_="quiet"),
             tag("h3", "What each says of itself"),
             tag("ul", words, class_="notes"),

@@ -194,10 +194,13 @@ def _words(runs: Runs, groups: Sequence[GroupScore], cost: Cost) -> list[str]:
             f"{plural(len(score.values), 'seed')}."
         )
         return found
-    found.append(
-        f"At equal cost, {after}, {best.group.name} has the best {name}: "
-        f"{figure(_mean(best))}{interval_words(best.best)}."
-    )
+    led = f"{best.group.name} has the best {name}: {figure(_mean(best))}"
+    shown = any(group.best is not None and group.best.verdict for group in scored)
+    if shown:
+        found.append(f"At equal cost, {after}, {led}{interval_words(best.best)}.")
+    else:
+        found.append(f"No difference is shown between {len(scored)} groups at equal cost, {after}.")
+        found.append(f"On average {led}{interval_words(best.best)}; that is no proof.")
     first = scored[0]
     for group in scored[1:]:
         found.append(_held_against(group, first, name))

@@ -120,7 +120,7 @@ function besideLayers(one, two, known) {
           make("td", { colspan: 3 }, `${last - k} layers that are the same in both`)));
         k = last - 1;
       } else {
-        line(`layer ${j >= 0 ? j : i}`, i >= 0 ? block(a[i])[1] : "", j >= 0 ? block(b[j])[1] : "");
+        line(i === j ? `layer ${i}` : `layer ${i >= 0 ? i : "–"} / ${j >= 0 ? j : "–"}`, i >= 0 ? block(a[i])[1] : "", j >= 0 ? block(b[j])[1] : "");
       }
     }
   }

@@ -132,6 +132,18 @@ function scaleOf(values, must) {
   return [low - (high - low) * 0.05, high + (high - low) * 0.05, 0];
 }
 
+function stretched(name, pool, front) { // baseline and limit too, where they are not far off
+  const values = column.get(name);
+  const [all, must] = [pool.map((i) => values[i]), front.map((i) => values[i])];
+  const plain = scaleOf(all, must);
+  for (const value of [data.baseline?.values[name], data.limits[name]]) {
+    if (value === null || value === undefined) continue;
+    const whole = scaleOf(all, [...must, value]);
+    if (whole[2] || pool.length < 4 || whole[1] - whole[0] <= 3 * (plain[1] - plain[0])) must.push(value);
+  }
+  return scaleOf(all, must);
+}
+
 function ticks([low, high, log], wanted) {
   if (log) {
     const first = Math.floor(Math.log10(low));
@@ -178,7 +190,7 @@ function redraw() {
   const pool = data.number.map((_, i) => i).filter((i) => inPlay(i) && xs[i] !== null && ys[i] !== null);
   const best = view.stage === "" ? null : new Set(wishes.has(view.x) && wishes.has(view.y) ? frontOf(view.x, view.y, pool) : []);
   const front = pool.filter((i) => (best ? best.has(i) : data.front[i]));
-  const scales = view.zoom ?? [xs, ys].map((values) => scaleOf(pool.map((i) => values[i]), front.map((i) => values[i])));
+  const scales = view.zoom ?? [view.x, view.y].map((name) => stretched(name, pool, front));
   const sheets = $$("svg.chart", explorer).map((old) => sheet(old, scales, pool, front));
   $(".plot", explorer).replaceChildren(...sheets);
   sheets.forEach(watch);

@@ -65,7 +65,7 @@ def finals_html(material: Material) -> Safe | None:
     return joined(
         [
             tag("p", said),
-            tag("div", table_html(heads, rows), class_="scroll"),
+            table_html(heads, rows, "figures tight"),
             tag("p", _planned(info.plan), class_="quiet") if info.plan else None,
         ]
     )

@@ -123,18 +123,22 @@ def pareto_svg(info: ParetoInfo, sheet: Sheet, *, joined_up: bool) -> Safe:
 
 
 def scales(info: ParetoInfo) -> tuple[Scale, Scale]:
-    """Both axes: the whole front, nearly all others, and a baseline that is not far off."""
+    """Both axes: the whole front, nearly all others, baseline and limits that are not far off."""
     everyone = [*info.front, *info.dominated, *info.random]
     found = []
     for axis, objective in enumerate((info.x, info.y)):
         values = [trial.values[objective.name] for trial in everyone]
         must = [trial.values[objective.name] for trial in info.front]
         plain = scale_of(values, must)
-        if info.baseline:
-            whole = scale_of(values, [*must, info.baseline[axis]])
+        beyond = [info.baseline[axis]] if info.baseline else []
+        if objective.name in info.limits:
+            beyond.append(info.limits[objective.name])
+        for value in beyond:
+            whole = scale_of(values, [*must, value])
             near = whole.high - whole.low <= _FAR * (plain.high - plain.low)
-            near = near or len(everyone) < _SPARSE
-            plain = whole if near or whole.log else plain
+            if near or whole.log or len(everyone) < _SPARSE:
+                must.append(value)
+        plain = scale_of(values, must)
         found.append(plain)
     return found[0], found[1]
 

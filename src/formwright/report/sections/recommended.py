@@ -258,7 +258,7 @@ def _comparison_table(info: CardInfo, material: Material) -> Safe:
         for row in info.compared
     ]
     title = tag("h3", f"Beside {material.outcome.baseline.name}")
-    return joined([title, table_html(heads, rows)])
+    return joined([title, table_html(heads, rows, "figures tight")])
 
 
 def _changes_html(info: CardInfo, material: Material) -> Safe | None:
