@@ -90,7 +90,7 @@ def test_the_headline_says_how_sure_it_is() -> None:
     assert headline_info(material([done(0, 1.0, 2.0)])).sure == ""
 
 
-def test_names_of_values_are_spoken_and_inner_facts_left_out() -> None:
+def test_names_of_values_are_spoken_and_facts_without_words_left_out() -> None:
     goals = (Objective("bits_per_byte"),)
     trial = replace(done(0, 1.0), values={"bits_per_byte": 1.0})
     facts = {"speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1, "lead": 0.5}

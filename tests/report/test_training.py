@@ -1,16 +1,19 @@
 """How models of the finals learned, and how far short trials could be believed."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.report.material import done, material, studied
 from tests.study import toy
 
+from formwright.arch import Architecture
 from formwright.cli.report import measure_latencies
-from formwright.errors import InputError
+from formwright.cost import Target, lengths
+from formwright.errors import InputError, SpecError
 from formwright.report import gather
 from formwright.report.sections.belief import belief_html, belief_info, belief_words
 from formwright.report.sections.curves import curves_html, curves_info, line_classes
@@ -123,17 +126,37 @@ def test_latencies_are_shown_where_they_were_measured(tmp_path: Path) -> None:
     assert latencies_html(material(finals())) is None
 
 
-def test_the_verb_measures_the_model_to_take(tmp_path: Path) -> None:
-    studied(tmp_path / "run", trials=12).close()
-    measure_latencies(tmp_path / "run", seconds=0.02)
+@dataclass
+class QuickMeter:
+    """Says at once that a model takes its layers over the threads, in milliseconds."""
+
+    target: Target
+    against: Architecture | None = None
+    reference_ms: float = 2.0
+
+    def measure(self, arch: Architecture, **ignored: Any) -> Any:
+        if self.target.length > 64:
+            raise SpecError("too long")
+        ms = len(arch.layers.layers) * self.target.length / self.target.threads
+        return SimpleNamespace(ms=ms, low=0.9 * ms / 2, high=1.1 * ms / 2)
+
+
+def test_the_verb_measures_the_model_to_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lengths, "Meter", QuickMeter)
+    monkeypatch.setattr(lengths, "cores", lambda: 5)
+    studied(tmp_path / "run", trials=6, target=asdict(Target(length=32))).close()
+    measure_latencies(tmp_path / "run")
     study = Study.open(tmp_path / "run")
     info = latencies_info(gather(study))
     study.close()
     assert info is not None
-    assert {"length", "threads"} == set(info.curves)
+    assert [point.at for point in info.curves["length"]["by hand"]] == [8, 16, 32, 64]
+    assert [p.at for p in info.curves["threads"]["by hand"]] == [1, 2, 4]
     (number,) = [name for name in info.curves["threads"] if name != "by hand"]
     assert number.startswith("trial ")
-    assert all(point.low <= point.ms <= point.high for point in info.curves["length"][number])
+    assert info.curves["threads"][number][1] == pytest.approx((2.0, 192.0, 172.8, 211.2))
     toy.study(tmp_path / "empty").close()
     with pytest.raises(InputError, match="no model yet"):
         measure_latencies(tmp_path / "empty")

@@ -59,8 +59,8 @@ def measure_latencies(folder: Path, seconds: float = _SECONDS) -> None:
     target = Target(**known).replace(reference=None) if known else Target()
     target.check_here()
     curves = {
-        "length": over_lengths(archs, target, seconds=seconds),
-        "threads": over_threads(archs, target, seconds=seconds),
+        "length": over_lengths(archs, target, against=arch, seconds=seconds),
+        "threads": over_threads(archs, target, against=arch, seconds=seconds),
     }
     found = {
         "target": target.text,

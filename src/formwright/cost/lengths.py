@@ -48,7 +48,11 @@ def over_lengths(
 
 
 def over_threads(
-    archs: dict[str, Architecture], target: Target, *, seconds: float = 1.0
+    archs: dict[str, Architecture],
+    target: Target,
+    *,
+    against: Architecture | None = None,
+    seconds: float = 1.0,
 ) -> dict[str, list[Point]]:
     """Each architecture with one thread, two, four and so on, up to the cores that are there.
 
@@ -59,7 +63,7 @@ def over_threads(
         counts.append(counts[-1] * 2)
     found: dict[str, list[Point]] = {name: [] for name in archs}
     for threads in counts:
-        meter = Meter(target.replace(threads=threads, reference_ms=None))
+        meter = Meter(target.replace(threads=threads, reference_ms=None), against)
         for name, arch in archs.items():
             latency = meter.measure(arch, seconds=seconds)
             scale = meter.reference_ms

@@ -10,8 +10,6 @@ from formwright.report.section import section
 from formwright.report.sections.failures import failures_info
 from formwright.report.words import between, duration, figure, plain_name, plural, readable
 
-# Facts that a reader would need a glossary for; the comparison of the two models says them better.
-_INNER = {"lead", "later"}
 _FACTS = {"speedup": "times as fast", "times": "times cheaper"}
 
 
@@ -161,10 +159,12 @@ def _tiles(material: Material) -> list[Tile]:
     tiles.append(Tile("time of trials", duration(spent), f"{mean} each on average"))
     if random:
         tiles.append(Tile("random control", f"{random:,}", "drawn to compare with"))
-    for name, value in list(material.outcome.facts.items())[:4]:
-        if name.endswith(("_low", "_high")) or name in _INNER:
+    for name, value in material.outcome.facts.items():
+        if name.endswith(("_low", "_high")):
             continue
         low, high = (material.outcome.facts.get(f"{name}_{end}") for end in ("low", "high"))
+        if name not in _FACTS and low is None:  # the sentences and notes say what it means
+            continue
         ends = f"95 %: {between(low, high)}" if low is not None and high is not None else ""
         tiles.append(Tile(_FACTS.get(name, readable(name)), figure(value), ends))
     return tiles

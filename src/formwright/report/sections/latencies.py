@@ -37,7 +37,8 @@ def latencies_info(material: Material) -> LatenciesInfo | None:
     found = material.phase("latencies")
     if not isinstance(found, dict) or not isinstance(found.get("curves"), dict):
         return None
-    machine = found.get("machine") if isinstance(found.get("machine"), dict) else {}
+    known = found.get("machine")
+    machine: dict[str, Any] = known if isinstance(known, dict) else {}
     words = [str(machine.get("cpu") or ""), *machine_packages(machine)]
     try:
         curves = {axis: _curves(found["curves"][axis]) for axis in _AXES if axis in found["curves"]}
