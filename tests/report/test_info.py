@@ -1,12 +1,14 @@
 """What sections compute, against figures worked out by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.report.material import TWO, done, failed, material
 from tests.study import toy
 
+from formwright.report import page_html
 from formwright.report.chart import Scale, scale_of, stairs, tick
 from formwright.report.material import kept_trials, thinned
 from formwright.report.sections.failures import failures_info
@@ -253,6 +255,25 @@ def test_failures_that_differ_in_numbers_are_one_reason() -> None:
 )
 def test_without_a_headline_the_state_is_said(trials: list[Trial], words: str) -> None:
     assert words in headline_info(material(trials)).sentence
+
+
+def test_a_failed_search_shows_reasons_first_and_where_the_rest_is(tmp_path: Path) -> None:
+    place = tmp_path / "trials" / "000000"
+    place.mkdir(parents=True)
+    (place / "error.txt").write_text("Traceback ...", encoding="utf-8")
+    page = page_html(material([failed(0, "x"), failed(1, "x")], folder=tmp_path))
+    assert page.index('id="failures"') < page.index('id="all"')
+    assert "The traceback of trial 0 is in" in page
+    mixed = page_html(material([failed(0, "x"), done(1, 1.0, 2.0)], folder=tmp_path))
+    assert mixed.index('id="failures"') > mixed.index('id="all"')
+
+
+def test_one_trial_is_no_progress() -> None:
+    info = progress_info(material([done(0, 1.0, 2.0)]))
+    assert info is not None
+    assert (
+        progress_words(info) == "The search has one trial so far, with nothing to compare it with."
+    )
 
 
 def test_tables_know_their_filters() -> None:

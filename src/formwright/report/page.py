@@ -24,6 +24,8 @@ def page_html(material: Material) -> str:
     """The whole report."""
     shown = [(section, section.html(material)) for section in sections()]
     parts = [(section, html) for section, html in shown if html is not None]
+    if not any(trial.done for trial in material.trials):  # then the reasons are what matters
+        parts.sort(key=lambda part: part[0].id not in ("result", "failures"))
     contents = [(s.id, s.title) for s, _ in parts if s.title]
     data = [
         tag("dialog", id="detail", aria_label="Trial"),

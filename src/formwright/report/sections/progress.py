@@ -35,7 +35,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 _PROBES = 8192  # points in the box, for three objectives and more
 _CHUNK = 256  # trials looked at together
-_FEW = 2  # random trials below which there is nothing to compare with
+_FEW = 2  # trials below which there is nothing to compare
 
 
 class Step(NamedTuple):
@@ -148,6 +148,8 @@ def progress_html(material: Material) -> Safe | None:
 
 def progress_words(info: ProgressInfo) -> str:
     """Search and random search at equal cost, in words."""
+    if info.found.trials < _FEW:
+        return "The search has one trial so far, with nothing to compare it with."
     verb, what = "covers", "of the box between the worst and the best values"
     if info.alone:
         verb, what = "gets", "of the way from the worst value to the best"

@@ -244,7 +244,7 @@ def _command(what: str, words: str) -> Safe:
 def _comparison_table(info: CardInfo, material: Material) -> Safe:
     assert material.outcome.baseline is not None
     button = trial_button(info.trial.number, info.name)
-    heads = ("95 % intervals in brackets", button, material.outcome.baseline.name, "difference")
+    heads = ("(95 %)", button, material.outcome.baseline.name, "difference")
     rows = [
         tag(
             "tr",
