@@ -140,6 +140,26 @@ def test_other_metrics_and_other_trainings_are_not_compared() -> None:
     assert "trained for the same number of steps" in unlike.obstacles[0]
 
 
+def test_steps_that_an_estimator_took_tell_trainings_apart() -> None:
+    def taken(name: str, steps: float | None, **meta: Any) -> Run:
+        values = {"loss": 1.0, "speed": 1.0} | ({"steps": steps} if steps else {})
+        made = one(name, [], **meta).material
+        return Run(name, replace(made, trials=[replace(done(0), values=values)]))
+
+    assert Runs([taken("a", 5.0), taken("b", 9.0)]).fidelity is None
+    paced = one("c", []).material  # equal time, so that steps differ from model to model
+    steps = [{"loss": 1.0, "speed": 1.0, "steps": s} for s in (5.0, 7.0)]
+    trials = [replace(done(i), values=values) for i, values in enumerate(steps)]
+    same = Run("c", replace(paced, trials=trials))
+    assert Runs([same, Run("d", same.material)]).fidelity == (0, None)
+    assert Runs([taken("a", 5.0), taken("b", 5.0)]).fidelity == (0, 5)
+    unknown = [taken("a", None, recipe="a"), taken("b", None, recipe="b")]
+    assert any("not on record" in words for words in Runs(unknown).cautions)
+    alike = Runs([taken("a", None), taken("b", None)])
+    assert alike.fidelity == (0, None)
+    assert not alike.cautions
+
+
 def test_the_furthest_stage_that_all_have_is_compared_and_finals_are_not() -> None:
     trials = [
         done(0, 9.0, 1.0, steps=10),

@@ -170,6 +170,12 @@ def test_other_stages_can_be_looked_at(browser: Any, tmp_path: Path) -> None:
     assert page.locator(f"{CHART} .mark").count() == 2
     page.locator("[data-axis=stage]").select_option("0")
     assert page.locator(f"{CHART} .mark").count() == 6  # each is better in one of the two
+    page.locator("#trials tbody button").first.click()
+    page.locator("#detail .picker input").fill("7")
+    page.locator("#detail .picker button").click()
+    words = page.locator("#detail .failed").inner_text()
+    assert words == "They were trained for 10 and 90 steps: their qualities cannot be compared."
+    page.keyboard.press("Escape")
     assert "limit 9" in page.locator(CHART).text_content()
     page.locator("[data-axis=stage]").select_option(str(FINAL_RUNG))
     assert page.locator(f"{CHART} .mark").count() == 2

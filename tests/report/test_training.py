@@ -107,7 +107,7 @@ def test_belief_is_the_order_of_models_that_were_trained_twice() -> None:
 
 def test_latencies_are_shown_where_they_were_measured(tmp_path: Path) -> None:
     (tmp_path / "phases").mkdir()
-    rows = {"trial 0": [[64, 1.0, 0.9, 1.1], [128, 2.0, 1.9, 2.2]], "by hand": [[64, 3, 2, 4]]}
+    rows = {"trial 0": [[64, 1.0, 0.9, 1.1], [128, 2.0, 1.9, 2.2]], "by hand": [[64, 3, 2, 5]]}
     known = {"target": "eager", "machine": {"cpu": "Fast 9", "torch": "2.13"}}
     known["curves"] = {"length": rows, "threads": {"trial 0": [[1, 2.0, 1.9, 2.2]]}}
     place = tmp_path / "phases" / "latencies.json"
@@ -120,6 +120,7 @@ def test_latencies_are_shown_where_they_were_measured(tmp_path: Path) -> None:
     html = str(latencies_html(found))
     assert "128 tokens of the text" in html
     assert "1.900 to 2.200" in html
+    assert "1 point can hardly be read" in html
     for bad in ({"curves": {"length": {"a": [[1, 2]]}}}, {"curves": {"threads": 3}}, []):
         place.write_text(json.dumps(bad), encoding="utf-8")
         assert latencies_info(found) is None

@@ -53,6 +53,10 @@ def measure_latencies(folder: Path, seconds: float = _SECONDS) -> None:
     if trial is None or arch is None:
         raise InputError(f"{folder} has no model yet whose latency could be measured.")
     archs = {trial.note if trial.rival else f"trial {trial.number}": arch}
+    best = material.chosen
+    found_arch = material.architecture(best) if best is not None else None
+    if best is not None and found_arch is not None:
+        archs.setdefault(f"trial {best.number}", found_arch)
     if material.outcome.baseline is not None and material.baseline is not None:
         archs.setdefault(material.outcome.baseline.name, material.baseline)
     known = material.meta.get("target")

@@ -47,6 +47,8 @@ class Scale:
         step = _round_step((self.high - self.low) / wanted)
         first = ceil(self.low / step - 1e-9)
         count = floor(self.high / step + 1e-9) - first + 1
+        if count < 2 and wanted < 12:  # one tick is no scale
+            return self.ticks(wanted * 2)
         return [(first + i) * step for i in range(count)]
 
     def _log_ticks(self, wanted: int) -> list[float]:

@@ -91,12 +91,27 @@ class Runs:
     def cautions(self) -> list[str]:
         """What else differs, and what that forbids."""
         found = []
+        if self.obstacles:
+            return self._unfinished()
         if words := _unlike(self.runs, "objectives", _objectives):
             found.append(f"{words} Only {plain_name(self.quality.name)} is compared.")
         if words := _unlike(self.runs, "target", _target):
             found.append(f"{words} Latencies are not compared.")
         if words := _unlike(self.runs, "limits", _limits):
             found.append(f"{words} Each front keeps its own limits.")
+        if (
+            self.fidelity is not None
+            and self.fidelity[1] is None
+            and _unlike(self.runs, "recipe", _evaluation)
+        ):
+            found.append(
+                "How long trials were trained is not on record, and the recipes differ: the "
+                "comparison holds only if they were evaluated alike."
+            )
+        return [*found, *self._unfinished()]
+
+    def _unfinished(self) -> list[str]:
+        found = []
         for run in self.runs:
             if not run.material.ended:
                 found.append(f"{run.name} is still going: it is taken as it stands.")
@@ -115,13 +130,15 @@ class Runs:
     @cached_property
     def fidelity(self) -> Fidelity | None:
         """Rung and steps at which every run has trials, the furthest of several; None without."""
-        each = [_fidelities(run.material) for run in self.runs if _fidelities(run.material)]
+        known = [set(_fidelities(run.material).values()) for run in self.runs]
+        each = [levels for levels in known if levels]
         common = set.intersection(*each) if each else set()
         return max(common, key=lambda pair: (pair[1] or 0, pair[0]), default=None)
 
     def counted(self, run: Run) -> list[Trial]:
         """The trials of a run that are compared."""
-        return [t for t in run.material.trials if _counts(t) and _fidelity(t) == self.fidelity]
+        known = _fidelities(run.material)
+        return [t for t in run.material.trials if known.get(t.number, ()) == self.fidelity]
 
 
 def gather_runs(folders: Sequence[str | Path]) -> Runs:
@@ -163,12 +180,22 @@ def _counts(trial: Trial) -> bool:
     return trial.done and not trial.final and not trial.rival
 
 
-def _fidelity(trial: Trial) -> Fidelity:
-    return trial.rung, trial.steps
+def _fidelities(material: Material) -> dict[int, Fidelity]:
+    """Rung and steps of every trial that may count, by its number.
 
-
-def _fidelities(material: Material) -> set[Fidelity]:
-    return {_fidelity(trial) for trial in material.trials if _counts(trial)}
+    Where an estimator decided on the steps, those that were taken tell trainings apart, unless
+    they differ within a rung: then all had the same time.
+    """
+    counted = [trial for trial in material.trials if _counts(trial)]
+    taken: dict[int, set[float | None]] = {}
+    for trial in counted:
+        taken.setdefault(trial.rung, set()).add(trial.values.get("steps"))
+    found = {}
+    for trial in counted:
+        (*several, one) = taken[trial.rung]
+        steps = None if several or one is None else round(one)
+        found[trial.number] = (trial.rung, steps if trial.steps is None else trial.steps)
+    return found
 
 
 # --- what runs have in common -----------------------------------------------------------
@@ -181,6 +208,12 @@ def _task(material: Material) -> str:
 def _metric(material: Material) -> str:
     first = material.objectives[0]
     return f"{first.name}, {first.direction}"
+
+
+def _evaluation(material: Material) -> str:
+    """What may decide how trials are evaluated."""
+    about = [material.meta.get(name) for name in ("recipe", "hyperparameters")]
+    return json.dumps(about, sort_keys=True, default=str)
 
 
 def _objectives(material: Material) -> str:

@@ -7,11 +7,12 @@ const WORDS = 500; // of a notation that are compared
 function subject(key) {
   if (key === "baseline") {
     return data.baseline && { key, title: data.baseline.name, notation: data.baseline.notation,
-      value: (name) => data.baseline.values[name] ?? null, decision: () => null };
+      value: (name) => data.baseline.values[name] ?? null, decision: () => null, steps: data.baseline.values.steps ?? null };
   }
   const i = row.get(Number(key));
   return i === undefined || key === "" ? null : { key: String(key), title: "Trial " + key, notation: data.notation[i],
-    value: (name) => column.get(name)[i], decision: (d) => data.choices[d][i] };
+    value: (name) => column.get(name)[i], decision: (d) => data.choices[d][i],
+    steps: column.get("steps")?.[i] ?? data.steps[i] };
 }
 
 function picker(number) {
@@ -46,11 +47,18 @@ async function compare(a, b) {
     ? besideLayers(one, two, known) : besideWords(one, two);
   dialog(`${one.title} and ${two.title}`, true,
     make("p", { class: "controls" }, one.key === "baseline" ? null : back, swap),
-    heading("Values"), besideValues(one, two),
+    heading("Values"), unequal(one, two), besideValues(one, two),
     heading("Layers"), built,
     heading("Drawings"), make("div", { class: "twin" }, ...places),
     ...besideDecisions(one, two));
   places.forEach((place, k) => drawing([one, two][k].key, place));
+}
+
+// Qualities after trainings of other lengths say nothing of which model is better.
+function unequal(one, two) {
+  const [x, y] = [one.steps, two.steps];
+  return x === null || y === null || x === y ? null : make("p", { class: "failed" },
+    `They were trained for ${figure(x)} and ${figure(y)} steps: their qualities cannot be compared.`);
 }
 
 function besideTable(one, two, rows, last) {
@@ -67,7 +75,8 @@ function besideValues(one, two) {
     const known = ends.every(([low, high]) => low !== null && high !== null && low < high);
     const apart = known && (ends[0][1] < ends[1][0] || ends[1][1] < ends[0][0]);
     const share = x ? (y / x - 1) * 100 : null;
-    const far = x === y ? "equal" : share === null ? "" : `${Math.abs(share).toFixed(1)}% ${y > x ? "more" : "less"}`;
+    const far = x === y ? "equal" : share === null ? "" : share > 200 ? `${figure(y / x, 3)} times as much`
+      : `${Math.abs(share).toFixed(1)}% ${y > x ? "more" : "less"}`;
     const worth = x === y || !known ? "" : apart ? ", outside both intervals" : ", within the intervals";
     return [make("tr", {}, make("th", { scope: "row" }, title.get(name)),
       make("td", {}, figure(x)), make("td", {}, figure(y)), make("td", {}, far + worth))];

@@ -157,7 +157,9 @@ function ticks([low, high, log], wanted) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((part) => part * power).find((s) => s >= rough * (1 - 1e-9));
   const first = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.max(0, Math.floor(high / step + 1e-9) - first + 1) }, (_, k) => (first + k) * step);
+  const count = Math.max(0, Math.floor(high / step + 1e-9) - first + 1);
+  if (count < 2 && wanted < 12) return ticks([low, high, log], wanted * 2); // one tick is no scale
+  return Array.from({ length: count }, (_, k) => (first + k) * step);
 }
 
 function tickWords(value) {

@@ -8,10 +8,12 @@ from formwright.report.html import Safe, joined, row_html, table_html, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.where import machine_packages
-from formwright.report.words import between, figure
+from formwright.report.words import between, figure, plural
 
 _SMALL = (Sheet("wide", 430, 320), SHEETS[1])
 _COLOURS = ("front", "baseline", "o3", "o5")
+_WILD = 1.5  # times the largest latency that an interval may reach in the chart
+_VAGUE = 2.0  # times its lower end that an interval may reach and still say something
 _AXES = {"length": "tokens of the text", "threads": "threads"}
 
 
@@ -51,13 +53,14 @@ def latencies_svg(info: LatenciesInfo, axis: str, sheet: Sheet) -> Safe:
     """A line for each model."""
     rows = info.curves[axis]
     every = [point for points in rows.values() for point in points]
-    times = [end for point in every for end in (point.low, point.high)]
+    most = _WILD * max(point.ms for point in every)  # beyond, an interval would squeeze the rest
+    times = [min(end, most) for point in every for end in (point.low, point.ms, point.high)]
     places = [point.at for point in every]
     chart = Chart(sheet, scale_of(places, places), scale_of([0.0, *times], [0.0, *times]))
     for (_, points), colour in zip(rows.items(), _COLOURS, strict=False):
         chart.line([(point.at, point.ms) for point in points], colour)
         for point in points:
-            chart.line([(point.at, point.low), (point.at, point.high)], colour)
+            chart.line([(point.at, point.low), (point.at, min(point.high, most))], colour)
         chart.dots([(point.at, point.ms) for point in points], colour)
     names = " and ".join(rows)
     return chart.svg((_AXES[axis], "latency (ms)"), f"Latency of {names} against {_AXES[axis]}.")
@@ -72,6 +75,11 @@ def latencies_html(material: Material) -> Safe | None:
     said = f"Measured for this report on {info.target}"
     said += f", {info.machine}. " if info.machine else ". "
     said += "The other axis is as the target has it; bars are 95 % intervals."
+    if unread := sum(point.high > _VAGUE * point.low for point in _points(info)):
+        said += (
+            f" {plural(unread, 'point')} can hardly be read, so busy was the machine: measure "
+            "again on a quiet one."
+        )
     names = list(next(iter(info.curves.values())))
     keys = [(f"{colour} line", name) for name, colour in zip(names, _COLOURS, strict=False)]
     drawn = [
@@ -92,6 +100,10 @@ def latencies_html(material: Material) -> Safe | None:
     table = tag("details", tag("summary", "The figures"), table_html(heads, rows))
     twin = tag("div", drawn, class_="twin")
     return joined([tag("p", said, class_="quiet"), twin, table])
+
+
+def _points(info: LatenciesInfo) -> list[Timed]:
+    return [p for rows in info.curves.values() for points in rows.values() for p in points]
 
 
 def _curves(rows: Any) -> dict[str, list[Timed]]:
