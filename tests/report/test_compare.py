@@ -16,6 +16,7 @@ from tests.study import toy
 from formwright.errors import FormwrightError, InputError
 from formwright.execute.serial import Serial
 from formwright.report.compare import comparison_html, gather_runs, standing, write_comparison
+from formwright.report.compare.page import mean_line
 from formwright.report.compare.runs import Run, Runs
 from formwright.study import run as search
 from formwright.trial import FINAL_RUNG, Objective, Trial
@@ -195,6 +196,12 @@ def test_what_else_differs_is_said() -> None:
     assert "l has latency at most 3 ms" in told
     assert "g is still going" in told
     assert standing(Runs([bad, bad])).words[0] != ""
+
+
+def test_the_mean_of_lines_is_drawn_where_all_of_them_are() -> None:
+    lines = [([(1.0, 4.0), (3.0, 2.0)], 5.0), ([(2.0, 2.0), (6.0, 0.0)], 9.0)]
+    assert mean_line(lines) == [(2.0, 3.0), (3.0, 3.0), (3.0, 2.0), (5.0, 2.0)]
+    assert mean_line([([(4.0, 1.0)], 5.0), ([(1.0, 1.0)], 2.0)]) == []
 
 
 @pytest.fixture(scope="module")

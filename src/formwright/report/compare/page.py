@@ -129,7 +129,7 @@ def _progress(found: Standing) -> Safe | None:
             )
             for over, words in (("seconds", "cost"), ("trials", "trials"))
         ]  # fmt: skip
-    cost = f"The dashed line is equal cost: {found.cost.words}."
+    cost = f"Strong lines are means of groups. The dashed line is equal cost: {found.cost.words}."
     return joined(
         [_toggles(found), tag("div", drawn, class_="twin"), tag("p", cost, class_="quiet")]
     )
@@ -159,14 +159,42 @@ def _curves_svg(found: Standing, points: Points, label: str, sheet: Sheet, over:
     for line, own in each:
         number, colour = colour_of(found, line.run)
         before = len(chart.shapes)
-        chart.line(stairs(own, max(ends[line.run.name], own[-1][0])) if own else [], colour)
+        alone = len(found.runs.groups[number].runs) == 1
+        look = colour if alone else f"{colour} thin"
+        chart.line(stairs(own, max(ends[line.run.name], own[-1][0])) if own else [], look)
         drawn = chart.shapes[before:]
         name = f"{line.run.name} ({found.runs.groups[number].name})"
         chart.shapes[before:] = [tag("g", drawn, data_group=number, data_tip=name)]
+    for number, group in enumerate(found.runs.groups):
+        mine = [(own, ends[line.run.name]) for line, own in each if line.run in group.runs and own]
+        if len(mine) > 1:
+            before, colour = len(chart.shapes), COLOURS[number % len(COLOURS)]
+            chart.line(mean_line(mine), f"{colour} thick")
+            drawn, name = chart.shapes[before:], f"mean of {group.name}"
+            chart.shapes[before:] = [tag("g", drawn, data_group=number, data_tip=name)]
     if found.cost.timed == (over == "seconds"):
         chart.line([(found.cost.most, y.low), (found.cost.most, y.high)], "limit")
     unit = "seconds of trials" if over == "seconds" else "trials"
     return chart.svg((unit, label), f"{label} over {unit}, {plural(len(each), 'run')}.")
+
+
+def mean_line(
+    lines: Sequence[tuple[Sequence[tuple[float, float]], float]],
+) -> list[tuple[float, float]]:
+    """The mean of lines that stay level until their next point, where all of them are.
+
+    Args:
+        lines: The points of each, and where it ends.
+    """
+    first, last = max(own[0][0] for own, _ in lines), min(end for _, end in lines)
+    places = sorted({x for own, _ in lines for x, _ in own if first <= x <= last} | {first})
+    if last < first:
+        return []
+    found = []
+    for place in places:
+        values = [[y for x, y in own if x <= place][-1] for own, _ in lines]
+        found.append((place, sum(values) / len(values)))
+    return stairs(found, last)
 
 
 def _end(line: Line, over: str) -> float:

@@ -212,8 +212,10 @@ def _metric(material: Material) -> str:
 
 def _evaluation(material: Material) -> str:
     """What may decide how trials are evaluated."""
-    about = [material.meta.get(name) for name in ("recipe", "hyperparameters")]
-    return json.dumps(about, sort_keys=True, default=str)
+    numbers = material.meta.get("hyperparameters")
+    known = dict(numbers) if isinstance(numbers, Mapping) else {}
+    known.pop("strategy", None)  # it decides what is tried, not how
+    return json.dumps([material.meta.get("recipe"), known], sort_keys=True, default=str)
 
 
 def _objectives(material: Material) -> str:
