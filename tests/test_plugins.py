@@ -162,7 +162,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_a_section_stands_after_the_usual_ones_and_before_the_table(found: dict[str, Any]) -> None:
     place = found["sections"].index("hello")
-    assert found["sections"][place + 1 :] == ["all", "failures", "repeat"]
+    assert found["sections"][place + 1 :] == ["all", "failures", "cost", "repeat"]
 
 
 def test_an_architecture_and_a_section_are_found_without_torch(found: dict[str, Any]) -> None:

@@ -1,10 +1,11 @@
-"""Statistics that several rooms need: correlations, and a regression with uncertainty.
+"""Statistics that several rooms need: correlations, tests, a regression with uncertainty.
 
 Evidence: MacKay 1992, https://doi.org/10.1162/neco.1992.4.3.415
 """
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,61 @@ def spearman_interval(correlation: float, count: int) -> tuple[float, float]:
     middle = math.atanh(min(max(correlation, -most), most))
     width = 1.96 * math.sqrt((1.0 + correlation**2 / 2.0) / (count - 3))
     return math.tanh(middle - width), math.tanh(middle + width)
+
+
+# Student's t, 97.5 %, for 1, 2, ... degrees of freedom; 1.96 + 2.5 / n is near enough beyond.
+_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and its 95 % interval (Student), whose ends are NaN for fewer than two values."""
+    found = np.asarray(values, np.float64)
+    mean, count = float(found.mean()), len(found)
+    if count < 2:
+        return mean, math.nan, math.nan
+    factor = _STUDENT[count - 2] if count - 2 < len(_STUDENT) else 1.96 + 2.5 / (count - 1)
+    half = factor * float(found.std(ddof=1)) / math.sqrt(count)
+    return mean, mean - half, mean + half
+
+
+def permutation_test(
+    a: Sequence[float], b: Sequence[float], most: int = 20_000
+) -> tuple[float, float]:
+    """Whether two groups differ in their means, by exchanging members between them.
+
+    Exact where there are at most ``most`` ways to split them, else by so many random ones.
+
+    Returns:
+        The share of splits whose means differ at least as much (two-sided), and the least that
+        share could be with so many members: where that is large, nothing can be shown.
+    """
+    pool, count = np.asarray([*a, *b], np.float64), len(a)
+    ways = math.comb(len(pool), count)
+    least = min(1.0, (2.0 if 2 * count == len(pool) else 1.0) / ways)
+    if not count or count == len(pool):
+        return 1.0, 1.0
+    if ways <= most:
+        rows = np.array(list(combinations(range(len(pool)), count)))
+    else:
+        rng = np.random.default_rng(0)
+        rows = np.array([rng.permutation(len(pool))[:count] for _ in range(most)])
+    sums, total = pool[rows].sum(axis=1), float(pool.sum())
+    gaps = np.abs(sums / count - (total - sums) / (len(pool) - count))
+    own = abs(float(np.mean(pool[:count])) - float(np.mean(pool[count:])))
+    extreme = int((gaps >= own * (1 - 1e-9) - 1e-15).sum())
+    if ways <= most:
+        return extreme / len(rows), least
+    return (extreme + 1) / (len(rows) + 1), least
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """p-values of several tests, raised so that one false alarm in all stays rare (Holm 1979)."""
+    order = sorted(range(len(chances)), key=lambda i: chances[i])
+    found, most = [0.0] * len(chances), 0.0
+    for place, i in enumerate(order):
+        most = max(most, min(1.0, (len(chances) - place) * chances[i]))
+        found[i] = most
+    return found
 
 
 def _ranks(values: Sequence[float] | Array) -> Array:

@@ -1,13 +1,10 @@
 """The page in a real browser: quiet, closed to the network, and it answers."""
 
-import os
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.chromium import opened
 from tests.report.material import done, hostile, material, studied
 from tests.report.oneshot import priced, pruned
 from tests.report.test_page import SHAPES
@@ -15,48 +12,7 @@ from tests.report.test_page import SHAPES
 from formwright.report import gather, page_html
 from formwright.report.words import figure
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 760}
-
-
-@dataclass
-class Opened:
-    """A page, and everything it did that a report must not do."""
-
-    page: Any
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def quiet(self) -> bool:
-        inside = [u for u in self.requests if u.startswith(("data:", "blob:"))]
-        assert self.complaints == []
-        assert len(self.requests) - len(inside) == 1, self.requests  # the file itself
-        return True
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield found
-        found.close()
-
-
-def opened(browser: Any, path: Path, **options: Any) -> Opened:
-    page = browser.new_context(**({"viewport": DESKTOP} | options)).new_page()
-    seen = Opened(page)
-    page.on("console", lambda message: seen.complaints.append(message.text))
-    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-    page.on("dialog", lambda dialog: (seen.complaints.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: seen.requests.append(request.url))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=20_000)
-    return seen
 
 
 @pytest.fixture(scope="module")
@@ -154,20 +110,6 @@ def test_pages_fit_screens_and_schemes(
     assert wide == (viewport is DESKTOP)
     page.locator("svg.chart:visible .mark").first.click()
     page.locator("#detail img").wait_for()
-    assert seen.quiet()
-
-
-def test_axes_can_be_chosen_among_three_objectives(browser: Any, tmp_path: Path) -> None:
-    file = tmp_path / "three.html"
-    file.write_text(page_html(SHAPES["three objectives"]), encoding="utf-8")
-    seen = opened(browser, file)
-    pair = seen.page.locator(".pair:visible")
-    assert pair.get_attribute("data-x") == "speed"
-    seen.page.locator("[data-axis=x]").select_option("size")
-    assert pair.get_attribute("data-x") == "size"
-    seen.page.locator("[data-axis=y]").select_option("size")  # the other axis gives way
-    assert pair.get_attribute("data-y") == "size"
-    assert pair.get_attribute("data-x") != "size"
     assert seen.quiet()
 
 

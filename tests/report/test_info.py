@@ -1,12 +1,14 @@
 """What sections compute, against figures worked out by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.report.material import TWO, done, failed, material
 from tests.study import toy
 
+from formwright.report import page_html
 from formwright.report.chart import Scale, scale_of, stairs, tick
 from formwright.report.material import kept_trials, thinned
 from formwright.report.sections.failures import failures_info
@@ -18,7 +20,7 @@ from formwright.report.sections.pareto import baseline_outside, pareto_info, val
 from formwright.report.sections.progress import progress_info, progress_words
 from formwright.report.sections.repeat import repeat_info
 from formwright.report.sections.table import table_info
-from formwright.report.words import duration, figure, readable
+from formwright.report.words import between, duration, figure, measured, readable, share_words
 from formwright.strategy.pareto import hypervolume
 from formwright.study import front
 from formwright.study.outcome import Baseline, Outcome
@@ -50,13 +52,21 @@ def test_durations_and_names_are_words() -> None:
     said = [duration(s) for s in (0.0042, 1.0, 61.0, 600.0, 7200.0, 259200.0)]
     assert said == ["4.2 ms", "1.0 s", "61.0 s", "10.0 min", "2.0 h", "3.0 days"]
     assert readable("latency_ms") == "latency (ms)"
-    assert readable("decoder_params") == "decoder params"
+    assert readable("decoder_params") == "parameters without embeddings"
+    assert readable("latency") == "latency (ms)"
+    assert readable("latency_low") == "latency, lower end (ms)"
+    assert measured("latency", 5.8277) == "5.828 ms"
+    assert measured("memory", 3.5 * 1024**2) == "3.5 MiB"
+    assert measured("accuracy", 0.5) == "0.5000"
+    assert between(1.00001, 1.00002) == "1.00001 to 1.00002"
+    assert [share_words(s) for s in (0.0, 1e-5, 0.364)] == ["nothing", "under 0.1 %", "36.4 %"]
 
 
 def test_ticks_are_round_and_within() -> None:
     assert Scale(0.0, 1.0).ticks(4) == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert Scale(3.0, 47.0).ticks(5) == [10.0, 20.0, 30.0, 40.0]
     assert Scale(1.0, 1000.0, log=True).ticks(4) == [1.0, 10.0, 100.0, 1000.0]
+    assert len(Scale(2.1e6, 17.8e6).ticks(1)) >= 2  # one tick is no scale
     assert [tick(v) for v in (0.25, 100.0, 20000.0, 1.5e6)] == ["0.25", "100", "20k", "1.5M"]
 
 
@@ -133,7 +143,7 @@ def test_hypervolume_grows_as_computed_by_hand() -> None:
     assert [(s.trials, s.volume) for s in info.random.steps] == [(1, 0.25), (2, 0.375)]
     assert info.found.at_cost(1.5) == 0.0
     assert info.random.at_trials(1) == 0.25
-    assert "covers 56.2% and its random control (2 trials) 37.5%" in progress_words(info)
+    assert "covers 56.2 % and its random control (2 trials) 37.5 %" in progress_words(info)
 
 
 def test_hypervolume_of_three_objectives_is_close_to_the_exact_one() -> None:
@@ -230,28 +240,41 @@ def test_failures_that_differ_in_numbers_are_one_reason() -> None:
     ]
 
 
-def test_the_chosen_trial_is_compared_with_the_baseline() -> None:
-    baseline = Baseline("by hand", "", "", {"loss": 2.0, "speed": 4.0, "flops": 8.0})
-    trials = [done(0, 1.0, 3.0), done(1, 5.0, 9.0)]
-    info = headline_info(material(trials, outcome=Outcome(baseline, "Good.", 0)))
-    assert info.sentence == "Good."
-    assert [(c.name, c.change, c.verdict) for c in info.comparisons] == [
-        ("loss", -0.5, "better"),
-        ("speed", -0.25, "worse"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("trials", "words"),
     [
         ([], "no trials yet"),
-        ([failed(0, "x")], "all failed"),
+        ([failed(0, "x")], "all failed. All for one reason: x"),
+        (
+            [failed(0, "x"), failed(1, "x"), failed(2, "y")],
+            "all failed. 2 of them for one reason: x",
+        ),
         ([done(0, 1.5, 2.0)], "lowest loss found is 1.500, by trial 0; the front has 1 member."),
-        ([done(0, 1.5, 2.0), Trial(1, {}, state="running")], "under way: 1 of 2 trials done"),
+        ([done(0, 1.5, 2.0), Trial(1, {}, state="running")], "done. So far the lowest loss found"),
+        ([Trial(0, {}, state="running")], "under way: 0 of 1 trial done."),
     ],
 )
 def test_without_a_headline_the_state_is_said(trials: list[Trial], words: str) -> None:
     assert words in headline_info(material(trials)).sentence
+
+
+def test_a_failed_search_shows_reasons_first_and_where_the_rest_is(tmp_path: Path) -> None:
+    place = tmp_path / "trials" / "000000"
+    place.mkdir(parents=True)
+    (place / "error.txt").write_text("Traceback ...", encoding="utf-8")
+    page = page_html(material([failed(0, "x"), failed(1, "x")], folder=tmp_path))
+    assert page.index('id="failures"') < page.index('id="all"')
+    assert "The traceback of trial 0 is in" in page
+    mixed = page_html(material([failed(0, "x"), done(1, 1.0, 2.0)], folder=tmp_path))
+    assert mixed.index('id="failures"') > mixed.index('id="all"')
+
+
+def test_one_trial_is_no_progress() -> None:
+    info = progress_info(material([done(0, 1.0, 2.0)]))
+    assert info is not None
+    assert (
+        progress_words(info) == "The search has one trial so far, with nothing to compare it with."
+    )
 
 
 def test_tables_know_their_filters() -> None:

@@ -211,7 +211,7 @@ def test_the_selected_architecture_stands_beside_the_baseline(tmp_path: Path) ->
     assert info.baseline == found.baseline
     page = Reader(page_html(found))
     pictures = [a for n, a in page.tags if n == "img"]
-    assert [a["alt"] for a in pictures] == [
+    assert [a["alt"] for a in pictures[-2:]] == [
         "Drawing of Trial 0: found by the supernet",
         "Drawing of plain order (sf)x6",
     ]
@@ -314,5 +314,5 @@ def test_hostile_words_in_the_files_stay_words(tmp_path: Path) -> None:
     page = Reader(page_html(material([], folder=tmp_path)))
     assert not page.open
     assert not [n for n, _ in page.tags if n in ("iframe", "base", "form", "object")]
-    assert sum(n == "script" for n, _ in page.tags) == 3
+    assert sum(n == "script" for n, _ in page.tags) == 4
     assert not [a for n, a in page.tags for k in a if k.startswith("on")]

@@ -72,7 +72,8 @@ def test_a_page_holds_every_section_in_order(real: Material) -> None:
     page = Reader(page_html(real))
     assert not page.open
     assert len(set(page.ids())) == len(page.ids())
-    wanted = ["result", "found", "progress", "members", "lineage", "learned", "all", "failures"]
+    wanted = ["result", "recommended", "found", "progress", "members", "lineage", "learned"]
+    wanted += ["all", "failures", "cost"]
     assert [i for i in page.ids() if i in wanted or i == "repeat"] == [*wanted, "repeat"]
     for words in ("Twice as fast.", "by hand", "2.250 to 2.750", "random control"):
         assert words in page.words
@@ -163,11 +164,14 @@ def test_every_shape_of_study_has_a_page(name: str) -> None:
     assert "nan" not in re.sub(r"[a-z]nan|nan[a-z]", "", page.words.lower())
 
 
-def test_three_objectives_have_a_chart_for_every_pair() -> None:
-    page = Reader(page_html(SHAPES["three objectives"]))
-    pairs = [(a["data-x"], a["data-y"]) for _, a in page.tags if "data-x" in a]
-    assert len(pairs) == len(set(pairs)) == 6
-    assert sum("hidden" in a for _, a in page.tags if "data-x" in a) == 5
+def test_any_value_can_stand_on_an_axis() -> None:
+    trials = [done(i, float(i % 5), float(i % 3), float(-i % 7)) for i in range(30)]
+    page = Reader(page_html(material(trials, limits={"size": 5.0})))
+    boxes = [a["data-axis"] for n, a in page.tags if n == "select" and "data-axis" in a]
+    assert boxes == ["x", "y", "colour"]
+    assert [a["value"] for n, a in page.tags if n == "option"][:4] == ["", "loss", "speed", "size"]
+    assert page.data("trial-data")["limits"] == {"size": 5.0}
+    assert sum("data-x" in a for _, a in page.tags) == 1
 
 
 def test_hostile_words_stay_words() -> None:
@@ -175,6 +179,7 @@ def test_hostile_words_stay_words() -> None:
     page = Reader(page_html(hostile()))
     plain = Reader(page_html(material([failed(0, "x"), done(1, 1.0, 2.0)])))
     known = {name for name, _ in plain.tags} | {"svg", "g", "path", "circle", "polygon", "rect"}
+    known |= {"ul", "pre", "li"}
     known |= {"details", "summary", "code", "b", "small", "i", "text", "ol", "select", "option"}
     assert {name for name, _ in page.tags} <= known | {"dl", "dt", "dd", "button", "figure"}
     names = {key for _, attrs in page.tags for key in attrs}

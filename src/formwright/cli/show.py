@@ -55,6 +55,7 @@ def study_data(study: "Study") -> dict[str, Any]:
 def print_study(study: "Study") -> None:
     """The front, the baseline and the result for people."""
     from formwright.cli.output import console, wrapped
+    from formwright.report.words import share_words
     from formwright.study.outcome import read_outcome
 
     state = study.state
@@ -65,9 +66,15 @@ def print_study(study: "Study") -> None:
     control = _control(study)
     if control:
         cost = f"{control['seconds']:.0f} s of" if control["seconds"] >= 1 else control["trials"]
+        random, found = (share_words(control[name]) for name in ("random", "search"))
+        what = "of the way from the worst value to the best"
+        if len(study.objectives) > 1:
+            what = "of the box between the worst and the best values (hypervolume)"
         print(
-            f"random search at equal cost ({cost} trials): hypervolume "
-            f"{control['random']:.3f}, this search {control['search']:.3f}"
+            wrapped(
+                f"random search at equal cost ({cost} trials) covers {random} {what}, this search "
+                f"{found}"
+            )
         )
     for text in (outcome.headline, *outcome.notes):
         if text:

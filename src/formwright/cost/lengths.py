@@ -1,7 +1,8 @@
-"""Latency of architectures at several lengths."""
+"""Latency of architectures at several lengths, and with several threads."""
 
 from formwright.arch import Architecture
 from formwright.cost.curve import Point
+from formwright.cost.machine import cores
 from formwright.cost.meter import Meter
 from formwright.cost.target import Target
 from formwright.errors import InputError, SpecError
@@ -44,3 +45,28 @@ def over_lengths(
             "give another one, such as --target length=64."
         )
     return curves
+
+
+def over_threads(
+    archs: dict[str, Architecture],
+    target: Target,
+    *,
+    against: Architecture | None = None,
+    seconds: float = 1.0,
+) -> dict[str, list[Point]]:
+    """Each architecture with one thread, two, four and so on, up to the cores that are there.
+
+    In the points, the length is the number of threads.
+    """
+    counts = [1]
+    while counts[-1] * 2 <= cores():
+        counts.append(counts[-1] * 2)
+    found: dict[str, list[Point]] = {name: [] for name in archs}
+    for threads in counts:
+        meter = Meter(target.replace(threads=threads, reference_ms=None), against)
+        for name, arch in archs.items():
+            latency = meter.measure(arch, seconds=seconds)
+            scale = meter.reference_ms
+            ends = (latency.low * scale, latency.high * scale)
+            found[name].append(Point(threads, latency.ms, *ends))
+    return found

@@ -14,6 +14,7 @@ from typing import Any
 
 from formwright.arch import Architecture, arch_id, notation, parse
 from formwright.cost import Target, calibrate
+from formwright.cost.machine import describe_machine
 from formwright.cost.meter import using_threads
 from formwright.errors import FormatError, FormwrightError, InputError, Stopped
 from formwright.estimate.inherited import BASELINE
@@ -393,6 +394,7 @@ def begin(recipe: Recipe, folder: Path, *, command: str = "", say: Say | None = 
         recipe=recipe.name,
         task=recipe.task,
         command=command,
+        machine=describe_machine(target.runtime if target is not None else "eager"),
         changed=list(recipe.changed),
         hyperparameters=recipe.hyperparameters(),
         free={name: getattr(recipe, name) for name in sorted(recipe.FREE)},

@@ -47,6 +47,8 @@ class Scale:
         step = _round_step((self.high - self.low) / wanted)
         first = ceil(self.low / step - 1e-9)
         count = floor(self.high / step + 1e-9) - first + 1
+        if count < 2 and wanted < 12:  # one tick is no scale
+            return self.ticks(wanted * 2)
         return [(first + i) * step for i in range(count)]
 
     def _log_ticks(self, wanted: int) -> list[float]:
@@ -147,6 +149,20 @@ class Chart:
         shape = tag("polygon", class_=cls, points=corners)
         self.shapes.append(tag("g", tag("title", words), shape))
 
+    def rule(self, axis: str, value: float, words: str) -> None:
+        """A limit as a line across the frame, with words beside it; none where it lies outside."""
+        scale = self.x if axis == "x" else self.y
+        if not scale.holds(value):
+            return
+        x, y = self.at(value if axis == "x" else self.x.low, self.y.low if axis == "x" else value)
+        across = f"M{x:g} {_TOP}v{self.height}" if axis == "x" else f"M{_LEFT} {y:g}h{self.width}"
+        place = (x - 5, _TOP + 12) if axis == "x" else (_LEFT + self.width - 4, y - 5)
+        self.shapes.append(tag("path", class_="line limit", d=across))
+        self.shapes.append(
+            tag("text", words, class_="limit", x=f"{place[0]:g}", y=f"{place[1]:g}",
+                text_anchor="end")
+        )  # fmt: skip
+
     def svg(self, labels: tuple[str, str], description: str, *, data: str = "") -> Safe:
         """The whole drawing.
 
@@ -221,7 +237,7 @@ def stairs(points: Sequence[tuple[float, float]], end: float) -> list[tuple[floa
 
 def figure_html(title: str, drawn: "list[Safe]", keys: Sequence[tuple[str, str]] = ()) -> Safe:
     """Drawings for all sheets with a title above and, where there are keys, a legend below."""
-    caption = tag("figcaption", title)
+    caption = tag("figcaption", title) if title else None
     return tag("figure", caption, on_each_sheet(drawn), legend(*keys) if keys else None)
 
 

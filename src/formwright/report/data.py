@@ -1,6 +1,6 @@
-"""What the page's script reads: the trials, and drawings of some of them.
+"""What the page's script reads: the trials, and drawings and layers of some of them.
 
-Both are JSON, deflated and written in base64: drawings of one space are much alike, so a hundred
+All are JSON, deflated and written in base64: drawings of one space are much alike, so a hundred
 take less than a hundred kilobytes. The browser inflates the drawings when the first is asked for.
 """
 
@@ -11,7 +11,7 @@ from itertools import chain
 from math import isfinite
 from typing import Any
 
-from formwright.draw import draw_svg
+from formwright.draw import draw_svg, outline
 from formwright.report.html import Safe, packed, tag
 from formwright.report.material import Material, thinned
 from formwright.report.sections.lineage import lineage_info
@@ -43,7 +43,11 @@ def trial_data(material: Material) -> dict[str, Any]:
         "parents": [list(trial.parents) for trial in kept],
         "front": [int(trial.number in front) for trial in kept],
         "random": [int(trial.control) for trial in kept],
-        "shown": _shown(material),
+        "counts": _flags(kept, material.counting),
+        "limits": dict(material.limits),
+        "chosen": material.chosen.number if material.chosen else None,
+        "baseline": _baseline(material, names),
+        "shown": _flags(kept, material.compared),
         "values": [[_short(trial.values.get(name)) for trial in kept] for name in names],
         "choices": [[trial.decisions.get(name) for trial in kept] for name in decisions],
         "notation": [material.notations.get(trial.number, "") for trial in kept],
@@ -60,6 +64,37 @@ def drawing_data(material: Material, most: int = _DRAWINGS) -> dict[str, str]:
         if arch is not None:
             found[str(trial.number)] = draw_svg(arch, title=f"Trial {trial.number}")
     return found
+
+
+def layer_data(material: Material, most: int = _DRAWINGS) -> dict[str, Any]:
+    """Layers of the trials that have a drawing, so that any two can be compared layer by layer.
+
+    Returns:
+        ``blocks``: letter and words of every kind of layer, once; ``trials``: of each trial, and of
+        ``baseline``, ``facts`` about the whole and ``stacks``, lists of numbers of blocks.
+    """
+    numbers: dict[tuple[str, str], int] = {}
+    trials: dict[str, dict[str, Any]] = {}
+    archs = [(str(t.number), material.architecture(t)) for t in drawn_trials(material, most)]
+    for key, arch in [("baseline", material.baseline), *archs]:
+        if arch is None:
+            continue
+        seen = outline(arch)
+        stacks = [
+            [
+                numbers.setdefault(
+                    (block.letter, ", ".join((block.title, *block.facts))), len(numbers)
+                )
+                for block in stack.cells()
+            ]
+            for stack in seen.stacks
+        ]
+        facts = [("kind", seen.family), ("width", str(seen.width))]
+        facts += [("layers", " + ".join(str(stack.depth) for stack in seen.stacks))]
+        facts += [(fact.label, ", ".join(fact.facts)) for fact in (*seen.entrance, seen.exit)]
+        facts += [("residual branches", seen.wrapping or "differ")]
+        trials[key] = {"facts": facts, "stacks": stacks}
+    return {"blocks": list(numbers), "trials": trials}
 
 
 def drawn_trials(material: Material, most: int) -> list[Trial]:
@@ -79,10 +114,20 @@ def data_html(name: str, value: Any) -> Safe:
     return tag("script", Safe(deflated), type="application/octet-stream", id=name)
 
 
-def _shown(material: Material) -> list[int]:
-    """Whether each trial that the page holds is one that charts show."""
-    compared = {trial.number for trial in material.compared}
-    return [int(trial.number in compared) for trial in material.kept]
+def _flags(kept: Sequence[Trial], among: Sequence[Trial]) -> list[int]:
+    """Whether each trial that the page holds is one of some others."""
+    numbers = {trial.number for trial in among}
+    return [int(trial.number in numbers) for trial in kept]
+
+
+def _baseline(material: Material, names: Sequence[str]) -> dict[str, Any] | None:
+    """The baseline as it was evaluated beside the front."""
+    baseline = material.outcome.baseline
+    if baseline is None:
+        return None
+    alike = baseline.at(material.front[0].rung) if material.front else baseline
+    values = {name: _short(alike.values.get(name)) for name in names}
+    return {"name": baseline.name, "notation": baseline.notation, "values": values}
 
 
 def _short(value: float | None) -> float | None:

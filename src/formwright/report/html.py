@@ -66,6 +66,12 @@ def row_html(name: object, cells: Iterable[object]) -> Safe:
     return tag("tr", tag("th", name, scope="row"), [tag("td", cell) for cell in cells])
 
 
+def copy_html(words: str, what: str = "the notation") -> Safe:
+    """A line that can be copied."""
+    copy = tag("button", "Copy", type="button", class_="copy", aria_label=f"Copy: {what}")
+    return tag("div", tag("code", words), copy, class_="notation")
+
+
 def trial_button(number: int, words: object) -> Safe:
     """What opens a trial."""
     return tag("button", words, type="button", class_="link", data_trial=number)

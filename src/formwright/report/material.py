@@ -82,6 +82,19 @@ class Material:
             return self.trials[number or 0]
         return self.front[0] if self.front else None  # fronts are sorted by the first objective
 
+    @cached_property
+    def taken(self) -> Trial | None:
+        """The model to take, were it a rival; None while nothing is announced."""
+        number = self.outcome.chosen
+        known = number is not None and 0 <= number < len(self.trials)
+        return self.trials[number or 0] if known else None
+
+    @cached_property
+    def worked(self) -> float:
+        """Seconds that the search was worked on, whatever they went into."""
+        found = self._read("clock.json")
+        return max(self.state.seconds, found if isinstance(found, int | float) else 0.0)
+
     @property
     def ended(self) -> bool:
         """Whether no trial is open."""
@@ -95,10 +108,18 @@ class Material:
 
     def phase(self, name: str) -> Any:
         """What a phase of the recipe has kept; None where it has nothing, or cannot be read."""
+        return self._read(f"phases/{name}.json")
+
+    def trial_file(self, trial: Trial, name: str) -> Any:
+        """A JSON file of a trial's folder; None where it has none that can be read."""
+        number = trial.number if trial.original is None else trial.original
+        return self._read(f"trials/{number:06d}/{name}")
+
+    def _read(self, name: str) -> Any:
         if self.folder is None:
             return None
         try:
-            return json.loads((self.folder / "phases" / f"{name}.json").read_bytes())
+            return json.loads((self.folder / name).read_bytes())
         except (OSError, ValueError):
             return None
 

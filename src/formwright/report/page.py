@@ -7,21 +7,54 @@ their hash, and images from the page itself; no network, no forms, no frames.
 import base64
 import hashlib
 import time
+from collections.abc import Sequence
 from importlib.resources import files
 
 from formwright.draw.canvas import stylesheet
-from formwright.report.data import data_html, drawing_data, trial_data
+from formwright.report.data import data_html, drawing_data, layer_data, trial_data
 from formwright.report.html import Safe, homeless, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import Section, sections
 
+# Later ones use earlier ones. What a study holds is only ever set as text or as an image.
+_SCRIPT = ("base", "trial", "beside", "chart", "table", "page")
+
 
 def page_html(material: Material) -> str:
     """The whole report."""
-    style = _resource("page.css") + stylesheet()
-    script = _resource("page.js")
     shown = [(section, section.html(material)) for section in sections()]
     parts = [(section, html) for section, html in shown if html is not None]
+    if not any(trial.done for trial in material.trials):  # then the reasons are what matters
+        parts.sort(key=lambda part: part[0].id not in ("result", "failures"))
+    contents = [(s.id, s.title) for s, _ in parts if s.title]
+    data = [
+        tag("dialog", id="detail", aria_label="Trial"),
+        tag("div", id="tip", role="status", hidden=True),
+        data_html("trial-data", trial_data(material)),
+        data_html("drawing-data", drawing_data(material)),
+        data_html("layer-data", layer_data(material)),
+    ]
+    inner = [_section(section, html) for section, html in parts]
+    return whole_page(material.name, contents, inner, data, page_script(*_SCRIPT))
+
+
+def whole_page(
+    title: str,
+    contents: Sequence[tuple[str, str]],
+    inner: Sequence[Safe],
+    data: Sequence[Safe],
+    script: str,
+) -> str:
+    """A page that holds everything, and lets nothing in or out.
+
+    Args:
+        title: In the browser's bar.
+        contents: Where links at the top lead, and their words.
+        inner: What is shown.
+        data: What the script reads.
+        script: The one that may run.
+    """
+    style = _resource("page.css") + stylesheet()
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -30,28 +63,37 @@ def page_html(material: Material) -> str:
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("link", rel="icon", href="data:,"),
-        homeless(tag("title", f"{material.name} - formwright")),
+        homeless(tag("title", f"{title} - formwright")),
         tag("style", Safe(style)),
     )
-    contents = [tag("a", s.title, href=f"#{s.id}") for s, _ in parts if s.title]
+    links = [tag("a", words, href=f"#{id_}") for id_, words in contents]
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     body = tag(
         "body",
-        tag("nav", contents, aria_label="Sections") if contents else None,
-        homeless(tag("main", [_section(section, html) for section, html in parts])),
+        tag("a", "To the content", href="#content", class_="skip"),
+        tag("nav", links, aria_label="Sections") if links else None,
+        homeless(tag("main", list(inner), id="content")),
         tag("footer", f"Made by formwright on {made}."),
-        tag("dialog", id="detail", aria_label="Trial"),
-        tag("div", id="tip", role="status", hidden=True),
-        data_html("trial-data", trial_data(material)),
-        data_html("drawing-data", drawing_data(material)),
+        list(data),
         tag("script", Safe(script)),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
+def page_script(*names: str) -> str:
+    """Files of the script one after the other, in a room of their own."""
+    parts = [_resource(f"script/{name}.js") for name in names]
+    return '"use strict";\n(async () => {\n' + "\n".join(parts) + "})();\n"
+
+
 def _section(section: Section, html: Safe) -> Safe:
-    title = tag("h2", section.title) if section.title else None
-    return tag("section", joined([title, html]), id=section.id)
+    return section_html(section.id, section.title, html)
+
+
+def section_html(id: str, title: str, html: Safe) -> Safe:
+    """A part of a page under its title."""
+    heading = tag("h2", title) if title else None
+    return tag("section", joined([heading, html]), id=id)
 
 
 def _policy(style: str, script: str) -> str:

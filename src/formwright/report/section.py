@@ -16,7 +16,9 @@ Html = Callable[[Material], Safe | None]
 # From top to bottom, by id; what is not named here, as those of installed packages, stands at "".
 _ORDER = (
     "result",
+    "recommended",
     "finals",
+    "curves",
     "students",
     "found",
     "idea",
@@ -33,9 +35,12 @@ _ORDER = (
     "members",
     "lineage",
     "learned",
+    "belief",
+    "latencies",
     "",
     "all",
     "failures",
+    "cost",
     "repeat",
 )
 

@@ -1,5 +1,6 @@
 """From the folder of a study to a file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from formwright.errors import InputError, StorageError
@@ -19,14 +20,22 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     Returns:
         Where it is.
     """
-    path = Path(out) if out is not None else Path(folder) / "report.html"
+
+    def made() -> str:
+        study = Study.open(folder)
+        try:
+            return page_html(gather(study))
+        finally:
+            study.close()
+
+    return write_page(Path(out) if out is not None else Path(folder) / "report.html", made)
+
+
+def write_page(path: Path, made: Callable[[], str]) -> Path:
+    """Make a page and write it whole or not at all."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, such as report.html.")
-    study = Study.open(folder)
-    try:
-        page = page_html(gather(study))
-    finally:
-        study.close()
+    page = made()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page.encode("utf-8"))

@@ -1,6 +1,7 @@
 """Trials that failed, by reason."""
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 from formwright.report.html import Safe, joined, table_html, tag, trial_button
@@ -51,4 +52,15 @@ def failures_html(material: Material) -> Safe | None:
         count = tag("td", f"{len(failure.numbers):,}", class_="count")
         rows.append(tag("tr", count, tag("td", failure.reason), tag("td", spaced, rest)))
     table = table_html(("trials", "reason", "which"), rows, "reasons")
-    return joined([tag("p", said, class_="quiet"), table])
+    return joined([tag("p", said, class_="quiet"), table, _traceback(material, failures[0])])
+
+
+def _traceback(material: Material, failure: Failure) -> Safe | None:
+    """Where the whole story of the most frequent failure is, if it was kept."""
+    if material.folder is None:
+        return None
+    place = Path("trials") / f"{failure.numbers[0]:06d}" / "error.txt"
+    if not (material.folder / place).exists():
+        return None
+    said = f"The traceback of trial {failure.numbers[0]} is in {material.folder / place}."
+    return tag("p", said, class_="quiet")

@@ -25,7 +25,6 @@ class FinalsInfo(NamedTuple):
     entrants: list[Entrant]
     values: list[str]  # objectives, with their intervals where there are some
     plan: dict[str, Any]
-    samples: list[dict[str, str]]
 
 
 def finals_info(material: Material) -> FinalsInfo | None:
@@ -45,12 +44,12 @@ def finals_info(material: Material) -> FinalsInfo | None:
     ]
     names = [objective.name for objective in material.objectives]
     plans = material.phase("plans") or [{}]
-    return FinalsInfo(entrants, names, plans[-1], material.phase("samples") or [])
+    return FinalsInfo(entrants, names, plans[-1])
 
 
 @section("finals", "Finals")
 def finals_html(material: Material) -> Safe | None:
-    """The section: a table, the plan, and what the model to take says."""
+    """The section: a table, and the plan."""
     info = finals_info(material)
     if info is None:
         return None
@@ -66,9 +65,8 @@ def finals_html(material: Material) -> Safe | None:
     return joined(
         [
             tag("p", said),
-            tag("div", table_html(heads, rows), class_="scroll"),
+            table_html(heads, rows, "figures tight"),
             tag("p", _planned(info.plan), class_="quiet") if info.plan else None,
-            _said(info.samples),
         ]
     )
 
@@ -102,14 +100,3 @@ def _planned(plan: dict[str, Any]) -> str:
         f"Planned: about {plan.get('trials', 0):,} trials in stages of {stages} steps; finals of "
         f"about {plan.get('steps', 0):,} steps."
     )
-
-
-def _said(rows: list[dict[str, str]]) -> Safe | None:
-    """What the model says, as it says it."""
-    if not rows:
-        return None
-    shown = [
-        tag("p", tag("q", row["given"]), " → ", tag("q", row["said"]), class_="sample")
-        for row in rows
-    ]
-    return joined([tag("h3", "What it says"), *shown])

@@ -1,18 +1,16 @@
-"""The head of the page: what was found, in words, against what, at what cost."""
+"""The head of the page: what was found, in words, how sure that is, at what cost."""
 
 import re
-from math import isfinite, nan
 from typing import NamedTuple
 
-from formwright.report.html import Safe, joined, table_html, tag, trial_button
+from formwright.report.html import Safe, joined, tag
+from formwright.report.judge import Sized, trained_alike
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.words import duration, figure, plural, readable
-from formwright.trial import Objective
+from formwright.report.sections.failures import failures_info
+from formwright.report.words import between, duration, figure, plain_name, plural, readable
 
-# How a training went, which tells nothing of how two models compare.
-_HOW = {"seeds", "rate", "epochs", "tokens_per_second", "step_seconds", "processor_share"}
-_HOW |= {"slope", "latency_ratio", "cooldown_steps"}
+_FACTS = {"speedup": "times as fast", "times": "times cheaper"}
 
 
 class Tile(NamedTuple):
@@ -23,39 +21,21 @@ class Tile(NamedTuple):
     remark: str
 
 
-class Comparison(NamedTuple):
-    """One value of the chosen trial beside the baseline's."""
-
-    name: str
-    found: float
-    baseline: float
-    objective: Objective | None  # None where the value is no objective
-
-    @property
-    def change(self) -> float:
-        """How far it is from the baseline, as a share of it; NaN where that has no meaning."""
-        return self.found / self.baseline - 1 if self.baseline else nan
-
-    @property
-    def verdict(self) -> str:
-        """``better``, ``worse`` or, for what is no objective or equal, nothing."""
-        if self.objective is None or self.found == self.baseline:
-            return ""
-        lower = self.found < self.baseline
-        return "better" if lower == (self.objective.direction == "min") else "worse"
-
-
 class HeadlineInfo(NamedTuple):
     """What the head of the page says."""
 
     sentence: str
+    sure: str  # how sure it is; empty where nothing was compared
+    notes: list[str]
     tiles: list[Tile]
-    comparisons: list[Comparison]
 
 
 def headline_info(material: Material) -> HeadlineInfo:
-    """The result in a sentence and a few figures."""
-    return HeadlineInfo(_sentence(material), _tiles(material), _comparisons(material))
+    """The result in a sentence, how sure it is, and a few figures."""
+    notes = [_spoken(material, note) for note in material.outcome.notes]
+    return HeadlineInfo(
+        _spoken(material, _sentence(material)), _sure(material), notes, _tiles(material)
+    )
 
 
 @section("result", "")
@@ -63,26 +43,38 @@ def headline_html(material: Material) -> Safe:
     """The head of the page."""
     info = headline_info(material)
     tiles = [
-        tag("div", tag("dt", tile.name), tag("dd", tile.figure), tag("p", tile.remark))
+        tag("div", tag("dt", tile.name), tag("dd", tile.figure), tag("dd", tile.remark, class_="p"))
         for tile in info.tiles
     ]
     title, *others = re.split(r"(?<=\.) (?=[A-Z])", info.sentence, maxsplit=1)
     rest = "".join(others)
     task = material.meta.get("task")
     name = material.meta.get("space", {}).get("name") if material.space else None
-    about = [f"task {task}" if task else None, f"space {name}" if name else None]
-    about += [f"strategy {material.meta['strategy']['name']}", f"seed {material.meta['seed']}"]
+    recipe = material.meta.get("recipe")
+    about = [f"recipe {recipe}" if recipe else None, f"task {task}" if task else None]
+    about += [f"space {name}" if name else None, f"strategy {material.meta['strategy']['name']}"]
+    about.append(f"seed {material.meta['seed']}")
     return joined(
         [
             tag("p", material.name, class_="eyebrow"),
             tag("h1", title),
             tag("p", rest, class_="lead") if rest else None,
-            [tag("p", note) for note in material.outcome.notes],
+            tag("p", tag("b", "How sure: "), info.sure, class_="sure") if info.sure else None,
+            tag("ul", [tag("li", note) for note in info.notes], class_="notes")
+            if info.notes
+            else None,
             tag("p", " · ".join(word for word in about if word), class_="quiet"),
             tag("dl", tiles, class_="tiles"),
-            _comparison_table(info, material) if info.comparisons else None,
         ]
     )
+
+
+def _spoken(material: Material, sentence: str) -> str:
+    """A sentence in which values have their names as people say them."""
+    for objective in material.objectives:
+        if "_" in objective.name:
+            sentence = sentence.replace(objective.name, plain_name(objective.name))
+    return sentence
 
 
 def _sentence(material: Material) -> str:
@@ -91,19 +83,67 @@ def _sentence(material: Material) -> str:
     state = material.state
     if not state.total:
         return "This study has no trials yet."
-    if not material.ended:
-        return f"This search is under way: {state.done:,} of {plural(state.total, 'trial')} done."
-    if not state.done:
-        return f"None of {plural(state.total, 'trial')} has a result: all failed."
+    if not state.done and material.ended:
+        return _all_failed(material)
     best, first = material.chosen, material.objectives[0]
+    so_far = ""
+    if best is not None:
+        word = "lowest" if first.direction == "min" else "highest"
+        value = figure(best.values[first.name])
+        so_far = f"the {word} {readable(first.name)} found is {value}, by trial {best.number}"
+    if not material.ended:
+        begun = f"This search is under way: {state.done:,} of {plural(state.total, 'trial')} done."
+        return f"{begun} So far {so_far}." if so_far else begun
     if best is None:
         return f"None of {plural(state.total, 'trial')} keeps the limits."
-    value = figure(best.values[first.name])
-    word = "lowest" if first.direction == "min" else "highest"
-    found = f"The {word} {readable(first.name)} found is {value}, by trial {best.number}"
-    if len(material.objectives) == 1:
-        return f"{found}."
-    return f"{found}; the front has {plural(len(material.front), 'member')}."
+    more = "" if len(material.objectives) == 1 else f"; {_front_words(material)}"
+    return f"T{so_far[1:]}{more}."
+
+
+def _front_words(material: Material) -> str:
+    return f"the front has {plural(len(material.front), 'member')}"
+
+
+def _all_failed(material: Material) -> str:
+    """What a search says that has no result: the reason that most trials gave."""
+    total = material.state.total
+    said = f"None of {plural(total, 'trial')} has a result: all failed."
+    reasons = failures_info(material)
+    if not reasons:
+        return said
+    most = reasons[0]
+    often = "All" if len(most.numbers) == total else f"{len(most.numbers):,} of them"
+    return f"{said} {often} for one reason: {most.reason}"
+
+
+def _sure(material: Material) -> str:
+    """The uncertainty behind the headline, in words."""
+    best, baseline, first = material.chosen, material.outcome.baseline, material.objectives[0]
+    name = first.name
+    if best is None or name not in best.values or not material.outcome.headline:
+        return ""
+    ours, shown = Sized.of(best.values, name), plain_name(name)
+    theirs = baseline.at(best.rung).values if baseline is not None else {}
+    parts = []
+    if ours.known:
+        said = f"{shown} {figure(ours.value)} lies between {between(ours.low, ours.high)} (95 %)"
+        if baseline is not None and name in theirs:
+            other = Sized.of(theirs, name)
+            overlap = other.known and ours.low <= other.high and other.low <= ours.high
+            if other.known:
+                said += f", that of {baseline.name} between {between(other.low, other.high)}"
+                said += "; the two overlap" if overlap else "; the two do not overlap"
+        parts.append(said)
+    else:
+        parts.append(f"no interval of {shown} is known, so a small difference may be chance")
+    seeds = best.values.get("seeds")
+    if seeds == 1:
+        parts.append("one seed each: another seed may shift both")
+    elif seeds:
+        parts.append(f"the mean of {seeds:.0f} seeds")
+    if baseline is not None and theirs and not trained_alike(best, baseline):
+        parts.append(f"{baseline.name} was trained otherwise, so the two are not compared")
+    return "; ".join(parts)[0].upper() + "; ".join(parts)[1:] + "."
 
 
 def _tiles(material: Material) -> list[Tile]:
@@ -116,56 +156,15 @@ def _tiles(material: Material) -> list[Tile]:
         tiles.append(Tile("on the front", f"{len(material.front):,}", "beaten by none in all"))
     spent = sum(trial.seconds for trial in material.trials)
     mean = duration(spent / max(1, state.done + state.failed))
-    tiles.append(Tile("evaluation", duration(spent), f"{mean} each on average"))
+    tiles.append(Tile("time of trials", duration(spent), f"{mean} each on average"))
     if random:
         tiles.append(Tile("random control", f"{random:,}", "drawn to compare with"))
-    for name, value in list(material.outcome.facts.items())[:4]:
+    for name, value in material.outcome.facts.items():
         if name.endswith(("_low", "_high")):
             continue
         low, high = (material.outcome.facts.get(f"{name}_{end}") for end in ("low", "high"))
-        between = f"{figure(low)} to {figure(high)}" if low is not None and high is not None else ""
-        words = "times cheaper" if name == "times" else readable(name)
-        tiles.append(Tile(words, figure(value), between))
+        if name not in _FACTS and low is None:  # the sentences and notes say what it means
+            continue
+        ends = f"95 %: {between(low, high)}" if low is not None and high is not None else ""
+        tiles.append(Tile(_FACTS.get(name, readable(name)), figure(value), ends))
     return tiles
-
-
-def _comparisons(material: Material) -> list[Comparison]:
-    baseline, best = material.outcome.baseline, material.chosen
-    if baseline is None or best is None:
-        return []
-    named = {objective.name: objective for objective in material.objectives}
-    others = (name for name in best.values if not name.endswith(("_low", "_high")))
-    names = [*named, *(name for name in others if name not in named and name not in _HOW)]
-    return [
-        Comparison(name, best.values[name], baseline.values[name], named.get(name))
-        for name in names
-        if name in best.values and isfinite(baseline.values.get(name, nan))
-    ]
-
-
-def _comparison_table(info: HeadlineInfo, material: Material) -> Safe:
-    assert material.outcome.baseline is not None
-    assert material.chosen is not None
-    number = material.chosen.number
-    button = trial_button(number, f"trial {number}")
-    heads = ("", button, material.outcome.baseline.name, "difference")
-    rows = [
-        tag(
-            "tr",
-            tag("th", readable(row.name), scope="row"),
-            tag("td", figure(row.found)),
-            tag("td", figure(row.baseline)),
-            tag("td", _change(row), class_=row.verdict or None),
-        )
-        for row in info.comparisons
-    ]
-    return table_html(heads, rows)
-
-
-def _change(row: Comparison) -> str:
-    if row.change != row.change:
-        return ""
-    if row.change == 0:
-        return "equal"
-    said = f"{abs(row.change):.1%} {'more' if row.change > 0 else 'less'}"
-    return f"{said} ({row.verdict})" if row.verdict else said

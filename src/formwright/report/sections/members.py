@@ -1,34 +1,51 @@
 """The members of the front: drawn small, in words, with their values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isfinite, nan
 from typing import NamedTuple
 
 from formwright.arch import Architecture
-from formwright.draw import outline
-from formwright.draw.canvas import paint
-from formwright.draw.outline import KINDS
-from formwright.report.html import Safe, joined, tag
+from formwright.report.cells import broadest, cells_svg, kinds_legend, told_apart
+from formwright.report.html import Safe, copy_html, joined, tag
 from formwright.report.material import Material, thinned
 from formwright.report.section import section
 from formwright.report.words import figure, readable
 from formwright.trial import Trial
 
 _MOST = 24  # shown; the others are in the table
-_ROOM = 384.0  # of a row of cells
+
+
+class Member(NamedTuple):
+    """One architecture of the list, and what tells it from the others."""
+
+    trial: Trial | None  # None for the baseline
+    name: str
+    arch: Architecture | None
+    apart: list[str]
 
 
 class MembersInfo(NamedTuple):
-    """Those that are shown, and how many are not."""
+    """Those that are shown, what all of them have in common, and how many are not shown."""
 
     shown: list[Trial]
     left_out: int
+    members: list[Member]
+    common: list[str]
 
 
 def members_info(material: Material) -> MembersInfo:
-    """Members of the front, evenly along it where it is long."""
+    """Members of the front, evenly along it where it is long, with what distinguishes each."""
     shown = thinned(material.front, _MOST)
-    return MembersInfo(shown, len(material.front) - len(shown))
+    rows: list[tuple[Trial | None, str, Architecture | None]] = [
+        (trial, f"trial {trial.number}", material.architecture(trial)) for trial in shown
+    ]
+    if material.outcome.baseline is not None:
+        rows.insert(0, (None, material.outcome.baseline.name, material.baseline))
+    drawn = [arch for _, _, arch in rows if arch is not None]
+    common, apart = told_apart(drawn)
+    told = iter(apart)
+    members = [Member(t, name, arch, next(told) if arch else []) for t, name, arch in rows]
+    return MembersInfo(shown, len(material.front) - len(shown), members, common)
 
 
 @section("members", "The best architectures")
@@ -37,98 +54,50 @@ def members_html(material: Material) -> Safe | None:
     info = members_info(material)
     if not info.shown:
         return None
-    said = "Layers from first to last, a cell each. Open one for the whole drawing."
+    drawn = [member.arch for member in info.members if member.arch is not None]
+    said = "Open one for the whole drawing."
+    if drawn:
+        said = (
+            "Layers from first to last, a cell each: its height is how broad the layer is inside, "
+            f"the number its heads, inner channels or kernel. {said}"
+        )
     if info.left_out:
         said += f" {info.left_out:,} more are in the table of trials."
-    rows = [_member(material, trial) for trial in info.shown]
-    baseline = _baseline(material)
+    common = tag("p", tag("b", "All of them: "), "; ".join(info.common)) if info.common else None
+    tallest = broadest(drawn)
+    rows = [_row(material, member, tallest) for member in info.members]
     return joined(
         [
             tag("p", said, class_="quiet"),
-            tag("div", baseline, rows, class_="members"),
-            _kinds_legend(material, info.shown),
+            common,
+            tag("div", rows, class_="members"),
+            kinds_legend(drawn) if drawn else None,
         ]
     )
 
 
-def cells_svg(arch: Architecture) -> Safe:
-    """The layers of an architecture as a row of coloured cells; a gap before the decoder."""
-    shapes, x = [], 0.0
-    stacks = [stack.cells() for stack in outline(arch).stacks]
-    size = min(22.0, _ROOM / max(1, sum(map(len, stacks))))
-    for number, blocks in enumerate(stacks):
-        x += 8.0 * (number > 0)
-        for block in blocks:
-            tip = tag("title", ", ".join((block.title, *block.facts)))
-            letter = (
-                tag("text", block.letter, x=f"{x + size / 2 - 1:.1f}", y=15) if size > 11 else None
-            )
-            wide = f"{max(1.0, size - 2):.1f}"
-            box = tag(
-                "rect", class_=paint(block.kind), x=f"{x:.1f}", y=0.5, width=wide, height=21, rx=3
-            )
-            shapes.append(tag("g", tip, box, letter))
-            x += size
-    return tag(
-        "svg",
-        shapes,
-        class_="cells",
-        viewBox=f"-1 0 {max(x, 1) + 1:.1f} 22",
-        preserveAspectRatio="xMinYMid meet",
-        role="img",
-        aria_label="Layers from first to last",
-    )
-
-
-def _kinds_legend(material: Material, trials: Sequence[Trial]) -> Safe:
-    archs = [material.architecture(trial) for trial in trials]
-    found = {
-        block.kind
-        for arch in [*archs, material.baseline]
-        if arch is not None
-        for stack in outline(arch).stacks
-        for block in stack.cells()
-    }
-    keys = []
-    for kind in KINDS:
-        if kind in found:
-            box = tag("rect", class_=paint(kind), width=12, height=12, rx=3)
-            swatch = tag("svg", box, class_="swatch", viewBox="-1 -1 14 14", aria_hidden="true")
-            keys.append(tag("li", swatch, kind))
-    return tag("ul", keys, class_="legend")
-
-
-def _member(material: Material, trial: Trial) -> Safe:
-    made_by = tag("small", trial.made_by) if trial.made_by else None
-    title = tag("span", f"trial {trial.number}", made_by, class_="number")
-    notation, arch = material.notations.get(trial.number, ""), material.architecture(trial)
-    return _details(title, values_html(material, trial.values), arch, notation, trial.number)
-
-
-def _baseline(material: Material) -> Safe | None:
-    baseline = material.outcome.baseline
-    if baseline is None:
-        return None
-    title = tag("span", baseline.name, class_="number")
-    values, arch = values_html(material, baseline.values), material.baseline
-    return _details(title, values, arch, baseline.notation, "baseline", class_="base")
-
-
-def _details(
-    title: Safe,
-    values: list[Safe],
-    arch: Architecture | None,
-    words: str,
-    draw: object,
-    **more: str,
-) -> Safe:
+def _row(material: Material, member: Member, tallest: int) -> Safe:
     """An architecture in a row of cells, which opens to its drawing and its notation."""
-    cells = None if arch is None else cells_svg(arch)
-    head = tag("summary", title, tag("span", values, class_="values"), cells)
+    trial, baseline = member.trial, material.outcome.baseline
+    if trial is not None:
+        about = trial.made_by
+        values, words = trial.values, material.notations.get(trial.number, "")
+    else:
+        assert baseline is not None
+        about, values, words = "baseline", baseline.values, baseline.notation
+    small = tag("small", about) if about else None
+    cells = None if member.arch is None else cells_svg(member.arch, tallest)
+    apart = tag("span", " · ".join(member.apart), class_="apart") if member.apart else None
+    head = tag(
+        "summary",
+        tag("span", member.name, small, class_="number"),
+        tag("span", values_html(material, values), class_="values"),
+        tag("span", cells, apart, class_="look"),
+    )
     drawing = tag("div", class_="drawing", data_place="drawing")
-    notation = notation_html(words) if words else None
-    inside = tag("div", drawing, notation, class_="inside")
-    return tag("details", head, inside, data_draw=draw, **more)
+    inside = tag("div", drawing, copy_html(words) if words else None, class_="inside")
+    draw: object = "baseline" if trial is None else trial.number
+    return tag("details", head, inside, data_draw=draw, class_="base" if trial is None else None)
 
 
 def values_html(material: Material, values: Mapping[str, float]) -> list[Safe]:
@@ -138,9 +107,3 @@ def values_html(material: Material, values: Mapping[str, float]) -> list[Safe]:
         for o in material.objectives
         if isfinite(values.get(o.name, nan))
     ]
-
-
-def notation_html(words: str) -> Safe:
-    """A notation that can be copied."""
-    copy = tag("button", "Copy", type="button", class_="copy", aria_label="Copy the notation")
-    return tag("div", tag("code", words), copy, class_="notation")

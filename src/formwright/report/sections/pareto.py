@@ -1,10 +1,10 @@
 """The front: what can be had of one objective for how much of another.
 
-With one objective there is no front, and the section shows its value from trial to trial.
+With one objective there is no front, and the section shows its value from trial to trial. The page
+holds one chart; the script draws it anew for any other two values, a colour and a closer look.
 """
 
-from collections.abc import Sequence
-from itertools import permutations
+from collections.abc import Mapping
 from math import isfinite
 from typing import NamedTuple
 
@@ -21,12 +21,14 @@ from formwright.report.chart import (
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
 from formwright.report.section import section
-from formwright.report.words import figure, plural, readable, wish
-from formwright.trial import Objective, Trial
+from formwright.report.sections.table import value_names
+from formwright.report.words import figure, measured, plural, readable, wish
+from formwright.trial import FINAL_RUNG, Objective, Trial
 
 _DOTS = 80_000  # in all charts of the page together
 _CROWD = 1500  # dots above which they are drawn finer
 _FAR = 3.0  # times the extent of the trials that a baseline may stretch an axis to
+_SPARSE = 4  # trials below which there is nothing to squeeze
 _MARKS = 300  # of the front that can be reached by keyboard
 
 Pair = tuple[Objective, Objective]
@@ -43,6 +45,7 @@ class ParetoInfo(NamedTuple):
     baseline: tuple[float, float] | None
     left_out: int  # dominated and random trials that were thinned out
     chosen: int | None  # number of the trial that the headline speaks of
+    limits: Mapping[str, float]
 
     def at(self, trial: Trial) -> tuple[float, float]:
         """Where a trial lies."""
@@ -57,6 +60,7 @@ class ValuesInfo(NamedTuple):
     random: list[Trial]
     best: list[tuple[int, float]]  # number of the trial and value, wherever it got better
     baseline: float | None
+    limit: float | None
 
 
 def pareto_info(material: Material, pair: Pair, most: int = _DOTS) -> ParetoInfo:
@@ -78,6 +82,7 @@ def pareto_info(material: Material, pair: Pair, most: int = _DOTS) -> ParetoInfo
         baseline=(values[x.name], values[y.name]) if known else None,
         left_out=len(others) - len(shown),
         chosen=material.chosen.number if material.chosen else None,
+        limits=material.limits,
     )
 
 
@@ -105,6 +110,9 @@ def pareto_svg(info: ParetoInfo, sheet: Sheet, *, joined_up: bool) -> Safe:
         chart.mark(info.at(trial), "front", words, trial.number, large=large)
     if len(few) < len(info.front):
         chart.dots(points, "front")
+    for axis, objective in (("x", info.x), ("y", info.y)):
+        if objective.name in info.limits:
+            chart.rule(axis, info.limits[objective.name], _limit(objective.name, info.limits))
     if info.baseline and not baseline_outside(info):
         chart.diamond(info.baseline, "baseline", "baseline")
     labels = tuple(f"{readable(o.name)} · {wish(o)}" for o in (info.x, info.y))
@@ -115,17 +123,22 @@ def pareto_svg(info: ParetoInfo, sheet: Sheet, *, joined_up: bool) -> Safe:
 
 
 def scales(info: ParetoInfo) -> tuple[Scale, Scale]:
-    """Both axes: the whole front, nearly all others, and a baseline that is not far off."""
+    """Both axes: the whole front, nearly all others, baseline and limits that are not far off."""
     everyone = [*info.front, *info.dominated, *info.random]
     found = []
     for axis, objective in enumerate((info.x, info.y)):
         values = [trial.values[objective.name] for trial in everyone]
         must = [trial.values[objective.name] for trial in info.front]
         plain = scale_of(values, must)
-        if info.baseline:
-            whole = scale_of(values, [*must, info.baseline[axis]])
+        beyond = [info.baseline[axis]] if info.baseline else []
+        if objective.name in info.limits:
+            beyond.append(info.limits[objective.name])
+        for value in beyond:
+            whole = scale_of(values, [*must, value])
             near = whole.high - whole.low <= _FAR * (plain.high - plain.low)
-            plain = whole if near or whole.log else plain
+            if near or whole.log or len(everyone) < _SPARSE:
+                must.append(value)
+        plain = scale_of(values, must)
         found.append(plain)
     return found[0], found[1]
 
@@ -154,6 +167,7 @@ def values_info(material: Material) -> ValuesInfo:
         random=[trial for trial in shown if trial.control],
         best=best,
         baseline=baseline_values(material).get(objective.name),
+        limit=material.limits.get(objective.name),
     )
 
 
@@ -169,6 +183,8 @@ def values_svg(info: ValuesInfo, sheet: Sheet) -> Safe:
     if info.baseline is not None:
         chart.line([(0, info.baseline), (max(1, last), info.baseline)], "baseline")
     chart.line(stairs(info.best, last), "front")
+    if info.limit is not None:
+        chart.rule("y", info.limit, _limit(name, {name: info.limit}))
     for number, value in info.best[-_MARKS:]:
         words = f"Trial {number}: {readable(name)} {figure(value)}"
         chart.mark((number, value), "front", words, number)
@@ -181,57 +197,86 @@ def pareto_html(material: Material) -> Safe | None:
     """The section."""
     if not material.compared:
         return None
-    if len(material.objectives) == 1:
-        return _values_html(values_info(material))
-    pairs = _pairs(material.objectives)
-    infos = [pareto_info(material, pair, _DOTS // (2 * len(pairs))) for pair in pairs]
-    flat = len(material.objectives) == 2
-    charts = [
-        tag(
-            "div",
-            on_each_sheet([pareto_svg(info, sheet, joined_up=flat) for sheet in SHEETS]),
-            data_x=info.x.name,
-            data_y=info.y.name,
-            hidden=number > 0,
-            class_="pair",
-        )
-        for number, info in enumerate(infos)
-    ]
+    goals = material.objectives
+    if len(goals) == 1:
+        values = values_info(material)
+        drawn = [values_svg(values, sheet) for sheet in SHEETS]
+        keys, remark, x, y = _values_legend(values), _HINT, "", goals[0].name
+    else:
+        x, y = goals[1].name, goals[0].name
+        info = pareto_info(material, (goals[1], goals[0]), _DOTS // 2)
+        drawn = [pareto_svg(info, sheet, joined_up=len(goals) == 2) for sheet in SHEETS]
+        keys, remark = _legend(info, material), _remark(info, material)
     return joined(
         [
-            _selects(material.objectives) if not flat else None,
-            charts,
-            _legend(infos[0], material),
-            tag("p", _remark(infos[0], material), class_="quiet"),
+            _controls(material, x, y),
+            tag("div", on_each_sheet(drawn), data_x=x, data_y=y, class_="explorer"),
+            keys,
+            tag("ul", class_="legend", id="shades", hidden=True),
+            tag("p", remark, class_="quiet"),
+            tag("p", class_="quiet", id="held", role="status"),
         ]
     )
 
 
-def _pairs(objectives: Sequence[Objective]) -> list[Pair]:
-    """What can stand on the axes; the first pair is shown first: quality upwards."""
-    if len(objectives) == 2:
-        return [(objectives[1], objectives[0])]
-    first = (objectives[1], objectives[0])
-    return [first, *(pair for pair in permutations(objectives, 2) if pair != first)]
+def axis_values(material: Material) -> list[str]:
+    """What can stand on an axis: values that differ among the trials that charts show.
+
+    The ends of intervals are left out, and how a training went comes last.
+    """
+    shown, found = material.compared, []
+    for name in value_names(material):
+        if name.endswith(("_low", "_high")):
+            continue
+        values = {trial.values[name] for trial in shown if name in trial.values}
+        if len(values) > 1 or name in (o.name for o in material.objectives):
+            found.append(name)
+    return found
 
 
-def _selects(objectives: Sequence[Objective]) -> Safe:
+def _controls(material: Material, x: str, y: str) -> Safe:
+    """Choosing axes and colour, and looking closer; of no use without the script."""
+    names = axis_values(material)
     boxes = []
-    for axis, taken in (("x", objectives[1]), ("y", objectives[0])):
-        options = [
-            tag("option", readable(o.name), value=o.name, selected=o == taken) for o in objectives
+    for axis, taken, first in (("x", x, True), ("y", y, False), ("colour", None, True)):
+        nothing = "nothing" if axis == "colour" else "trial"
+        options = [tag("option", nothing, value="")] if first else []
+        options += [
+            tag("option", readable(name), value=name, selected=name == taken) for name in names
         ]
-        box = tag("select", options, data_axis=axis, aria_label=f"objective on the {axis} axis")
-        boxes.append(tag("label", f"{axis} axis ", box))
-    return tag("p", boxes, class_="controls")
+        words = "value shown as colour" if axis == "colour" else f"value on the {axis} axis"
+        box = tag("select", options, data_axis=axis, aria_label=words)
+        boxes.append(tag("label", "colour " if axis == "colour" else f"{axis} axis ", box))
+    stages = sorted({trial.rung for trial in material.kept if trial.done})
+    if len(stages) > 1:
+        told = [tag("option", "what is compared", value="")]
+        told += [tag("option", _stage(rung), value=rung) for rung in stages]
+        box = tag("select", told, data_axis="stage", aria_label="trials that are shown")
+        boxes.append(tag("label", "trials ", box))
+    zoom = [
+        tag("button", words, type="button", class_="press", data_zoom=kind, aria_label=said,
+            disabled=kind == "reset")
+        for kind, words, said in (
+            ("in", "+", "look closer"), ("out", "\u2212", "look from further away"),
+            ("reset", "Reset", "show everything again"),
+        )
+    ]  # fmt: skip
+    return tag("div", boxes, tag("span", zoom, class_="range"), class_="controls")
 
 
-def _values_html(info: ValuesInfo) -> Safe:
+def _stage(rung: int) -> str:
+    return f"finals {rung - FINAL_RUNG + 1}" if rung >= FINAL_RUNG else f"stage {rung}"
+
+
+def _values_legend(info: ValuesInfo) -> Safe:
     keys = [("front", "best so far"), ("dominated", "trials of the search")]
     keys += [("random", "random control")] if info.random else []
     keys += [("baseline", "baseline")] if info.baseline is not None else []
-    drawn = on_each_sheet([values_svg(info, sheet) for sheet in SHEETS])
-    return joined([drawn, legend(*keys), tag("p", _HINT, class_="quiet")])
+    return legend(*keys)
+
+
+def _limit(name: str, limits: Mapping[str, float]) -> str:
+    return f"limit {measured(name, limits[name])}"
 
 
 def _legend(info: ParetoInfo, material: Material) -> Safe:
@@ -241,10 +286,14 @@ def _legend(info: ParetoInfo, material: Material) -> Safe:
         ("dominated", "other trials of the search") if info.dominated else None,
         ("random", "random control") if info.random else None,
         ("baseline", baseline.name) if baseline and info.baseline and not far else None,
+        ("limit line", "limit") if {info.x.name, info.y.name} & {*info.limits} else None,
     )
 
 
-_HINT = "Hover for values; click, tap or press Enter on a point for its architecture."
+_HINT = (
+    "Hover for values; click, tap or press Enter on a point for its architecture, and Shift and "
+    "click on two to compare them. Drag a frame to look closer; a double click shows all again."
+)
 
 
 def _remark(info: ParetoInfo, material: Material) -> str:
@@ -261,7 +310,10 @@ def _remark(info: ParetoInfo, material: Material) -> str:
         said += f" {info.left_out:,} of the other trials are left out, evenly."
     below = sum(trial.done for trial in material.trials) - len(material.compared)
     if below:
-        said += f" {plural(below, 'trial')} at lower rungs stand in the table only."
+        said += (
+            f" {plural(below, 'trial')} at lower rungs are not compared with these; choose them "
+            "above, or see the table."
+        )
     return said
 
 

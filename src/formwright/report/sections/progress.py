@@ -25,7 +25,7 @@ from formwright.report.chart import (
 from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.words import duration, plural
+from formwright.report.words import duration, plural, share_words
 from formwright.strategy.forecast import forecast
 from formwright.strategy.pareto import hypervolume
 from formwright.study.front import eligible
@@ -35,7 +35,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 _PROBES = 8192  # points in the box, for three objectives and more
 _CHUNK = 256  # trials looked at together
-_FEW = 2  # random trials below which there is nothing to compare with
+_FEW = 2  # trials below which there is nothing to compare
 
 
 class Step(NamedTuple):
@@ -87,8 +87,8 @@ def progress_info(material: Material) -> ProgressInfo | None:
     controls = apart or [trial for trial in staged if drawn_evenly(trial)]
     others = [trial for trial in staged if not trial.control]
     compared = len(controls) >= _FEW and bool(others)
-    random = _curve(controls, counting, material.objectives, box) if compared else None
-    found = _curve(others or controls, counting, material.objectives, box)
+    random = grown(controls, counting, material.objectives, box) if compared else None
+    found = grown(others or controls, counting, material.objectives, box)
     return ProgressInfo(found, random, len(material.objectives) == 1)
 
 
@@ -148,28 +148,38 @@ def progress_html(material: Material) -> Safe | None:
 
 def progress_words(info: ProgressInfo) -> str:
     """Search and random search at equal cost, in words."""
+    if info.found.trials < _FEW:
+        return "The search has one trial so far, with nothing to compare it with."
     verb, what = "covers", "of the box between the worst and the best values"
     if info.alone:
         verb, what = "gets", "of the way from the worst value to the best"
     end = info.found.at_cost(info.found.seconds)
-    whole = f"The search {verb} {end:.1%} {what}, in {duration(info.found.seconds)}"
+    whole = f"The search {verb} {share_words(end)} {what}, in {duration(info.found.seconds)}"
     if info.random is None:
         return f"{whole}. The study carries no random control to compare with."
     cost = min(info.random.seconds, info.found.seconds)
     mine, other = info.found.at_cost(cost), info.random.at_cost(cost)
     count = plural(info.random.trials, "trial")
     return (
-        f"{whole}. At equal cost, {duration(cost)}, it {verb} {mine:.1%} and its random "
-        f"control ({count}) {other:.1%}."
+        f"{whole}. At equal cost, {duration(cost)}, it {verb} {share_words(mine)} and its random "
+        f"control ({count}) {share_words(other)}."
     )
 
 
-def _curve(
+def grown(
     trials: Sequence[Trial],
     counting: set[int],
     objectives: Sequence[Objective],
     box: tuple[Array, Array],
 ) -> Curve:
+    """How the hypervolume of some trials grew.
+
+    Args:
+        trials: In their order; all of them cost.
+        counting: Numbers of those that count.
+        objectives: What is to be small or large.
+        box: Best costs, and how far from them the worst are.
+    """
     spent = np.cumsum([trial.seconds for trial in trials])
     places = [i for i, trial in enumerate(trials) if trial.number in counting]
     rows = [trials[i].costs(objectives) for i in places]

@@ -1,12 +1,12 @@
 """How to repeat the study, and how to go on with it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from formwright.report.html import Safe, joined, tag
+from formwright.report.html import Safe, copy_html, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.sections.members import notation_html
-from formwright.report.words import readable, wish
+from formwright.report.where import machine_words, target_of, target_words
+from formwright.report.words import measured, plain_name, readable, wish
 
 _LONGEST = 300  # of an option's value
 
@@ -22,6 +22,8 @@ class RepeatInfo(NamedTuple):
 def repeat_info(material: Material) -> RepeatInfo:
     """Command, settings and versions, as the study recorded them when it was begun."""
     meta = material.meta
+    target, machine = target_of(material), meta.get("machine")
+    machine = machine if isinstance(machine, dict) else {}
     options, rules = meta["strategy"]["options"], meta["rules"]
     settings = [
         ("begun", str(meta.get("created", ""))),
@@ -31,9 +33,17 @@ def repeat_info(material: Material) -> RepeatInfo:
         ("strategy", meta["strategy"]["name"]),
         *((f"strategy: {name}", str(value)[:_LONGEST]) for name, value in options.items()),
         ("seed", str(meta["seed"])),
+        ("target", target_words(target) if target else ""),
+        ("machine", machine_words(material)),
+        ("instructions", str(machine.get("instructions") or "")),
+        ("recipe", str(meta.get("recipe") or "")),
+        *((name, str(value)[:_LONGEST]) for name, value in _flat(meta.get("hyperparameters"))),
         ("trials at once", str(rules["window"])),
         ("random control", f"one trial in {rules['control']}" if rules["control"] else "none"),
-        *((f"limit of {readable(name)}", f"{most:g}") for name, most in material.limits.items()),
+        *(
+            (f"limit of {plain_name(name)}", measured(name, most))
+            for name, most in material.limits.items()
+        ),
     ]
     return RepeatInfo(
         command=str(meta.get("command", "")),
@@ -46,7 +56,7 @@ def repeat_info(material: Material) -> RepeatInfo:
 def repeat_html(material: Material) -> Safe:
     """The section."""
     info = repeat_info(material)
-    command = [tag("h3", "Command"), notation_html(info.command)] if info.command else None
+    command = [tag("h3", "Command"), copy_html(info.command)] if info.command else None
     again = "the same command" if info.command else "search(Study.open(folder), ...)"
     going = (
         f"Run {again} in the same folder: the search goes on where its record ends, with the "
@@ -65,6 +75,17 @@ def repeat_html(material: Material) -> Safe:
             tag("p", going),
         ]
     )
+
+
+def _flat(values: Any, before: str = "") -> list[tuple[str, Any]]:
+    """Numbers of a recipe that are not at their default, nested ones with dots in their names."""
+    if not isinstance(values, dict):
+        return [(before, values)] if before and values not in (None, "") else []
+    return [
+        pair
+        for name, value in values.items()
+        for pair in _flat(value, f"{before}.{name}" if before else str(name))
+    ]
 
 
 def _list(title: str, rows: list[tuple[str, str]]) -> Safe:

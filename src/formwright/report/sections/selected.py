@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from formwright.arch import Architecture
 from formwright.draw import draw_svg
-from formwright.report.html import Safe, joined, tag
+from formwright.report.cells import cells_svg
+from formwright.report.html import Safe, copy_html, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.sections.members import cells_svg, notation_html, values_html
+from formwright.report.sections.members import values_html
 from formwright.report.supernet import FOLDER
 from formwright.trial import Trial
 
@@ -47,7 +48,7 @@ def selected_html(material: Material) -> Safe | None:
     return joined(
         [
             tag("div", found, other, class_="twin selected"),
-            notation_html(notation) if notation else None,
+            copy_html(notation) if notation else None,
         ]
     )
 

@@ -170,7 +170,7 @@ def _table(info: StudentsInfo) -> Safe:
                 ],
             )
         )
-    return table_html(heads, rows)
+    return table_html(heads, rows, "figures tight")
 
 
 def _survived(info: StudentsInfo) -> Safe | None:
