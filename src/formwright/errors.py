@@ -8,11 +8,13 @@ FormwrightError
 │   └── UnknownName      no node, operator or zoo entry goes by that name
 ├── InputError           a value given to a command or function cannot be used
 └── StorageError         a file or folder cannot be written, or is in use by another run
+    └── NoRoom           the disk is full, failing or closed to us; what was there is intact
 
 A message says what was given, what is allowed, and what to do next. ``Stopped`` is no error and no
 user sees it: somebody asked a piece of work to end early.
 """
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -63,6 +65,21 @@ class InputError(FormwrightError):
 
 class StorageError(FormwrightError):
     """A file or folder cannot be written, or is in use by another run."""
+
+
+class NoRoom(StorageError, OSError):
+    """A disk is full, failing or closed to us. What was written before is intact.
+
+    It says nothing about what was being tried, so whoever judges that passes it on. It is an
+    ``OSError`` as well: code that can do without the file goes on without it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno, self.strerror = errno.ENOSPC, "No space left on device"
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class Stopped(BaseException):

@@ -56,6 +56,28 @@ class Heeding(Job):
     stop: Stop | None = None
 
 
+class Heeded:
+    """An estimator whose jobs can be asked to stop; in another process it is the estimator alone.
+
+    Args:
+        estimator: Who evaluates.
+        stop: Asked several times a second.
+    """
+
+    def __init__(self, estimator: Evaluate, stop: Stop) -> None:
+        self.estimator, self.stop = estimator, stop
+
+    def __call__(self, job: Job) -> Mapping[str, float]:
+        return self.estimator(Heeding(**vars(job), stop=self.stop))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _alone, (self.estimator,)
+
+
+def _alone(estimator: Evaluate) -> Evaluate:
+    return estimator
+
+
 class Session:
     """A recipe at work on its study.
 
@@ -273,8 +295,7 @@ class Session:
         self._worked, workers = True, self.recipe.workers
         in_process = workers == 1 and not hasattr(estimator, "evaluate_many")
         if self.stop is not None and in_process:
-            asked = estimator
-            estimator = lambda job: self.evaluate(asked, **vars(job))  # noqa: E731
+            estimator = Heeded(estimator, self.stop)
         self.ending = run(
             self.study,
             executor_for(estimator, workers),

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from formwright.errors import InputError, StorageError
+from formwright.errors import InputError, NoRoom, StorageError
 from formwright.study.schema import APPLICATION, FORMAT_VERSION, RULES, TABLES
 
 _PATIENCE = 60.0  # seconds to wait for another process's commit; each takes milliseconds
@@ -75,7 +75,7 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise StorageError(explain(self.path, error)) from error
+            raise trouble(self.path, error) from error
 
     def tidy(self) -> None:
         """Move the log into the main file as far as readers allow: a copy of it is then whole."""
@@ -128,7 +128,7 @@ def create(path: Path, meta: dict[str, str]) -> None:
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        raise StorageError(explain(path, error)) from error
+        raise trouble(path, error) from error
     finally:
         connection.close()
 
@@ -150,7 +150,7 @@ def connect(path: Path, readonly: bool, new: bool = False) -> sqlite3.Connection
                 return _opened(path, "immutable=1")
             except sqlite3.Error:
                 pass
-        raise StorageError(explain(path, error)) from error
+        raise trouble(path, error) from error
 
 
 def _opened(path: Path, options: str) -> sqlite3.Connection:
@@ -167,6 +167,13 @@ def _opened(path: Path, options: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def trouble(path: Path, error: sqlite3.Error) -> StorageError:
+    """What SQLite says, as an exception of ours."""
+    name = str(getattr(error, "sqlite_errorname", ""))
+    kind = NoRoom if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else StorageError
+    return kind(explain(path, error))
 
 
 def explain(path: Path, error: sqlite3.Error) -> str:

@@ -9,13 +9,14 @@ evaluator gives the same values.
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 from typing import Any, Literal
 
 from formwright.arch import Architecture, arch_id, notation
-from formwright.errors import FormwrightError, InputError
+from formwright.errors import FormwrightError, InputError, StorageError
 from formwright.study.job import Answer, Executor, Job, member_of, one_sentence
 from formwright.study.rows import Addition, as_stored, written
 from formwright.study.store import Store
@@ -86,9 +87,13 @@ def run(
                 ending = search.turn(trials, seconds, stop)
             search.settle(executor.close(_FAREWELL if ending == "stopped" else inf))
             search.commit()
-        finally:
+        except BaseException:
             executor.close()
-            store.end(ending or "interrupted")
+            with suppress(StorageError):  # a full disk, say; the next session takes trials back
+                store.end("interrupted")
+            raise
+        executor.close()
+        store.end(ending)
         search.tell(Event("ended", ending=ending))
     return ending
 
@@ -147,6 +152,8 @@ class _Search:
                 self._end(_copied(trial, self.trials[trial.original]))
             else:
                 self.copies.setdefault(trial.original, []).append(trial.number)
+        if not self.executor.records:
+            self.store.take([job.trial.number for job in self.jobs])
         self.commit()
 
     # ---------------------------------------------------------------------------------- turns

@@ -5,6 +5,10 @@ changes hands, so the late result of a worker that was thought dead is refused. 
 unless it is renewed. It is measured in monotonic seconds, which all processes of one machine
 share and which no change of the clock or of daylight saving moves; they begin anew with each boot,
 so the id of the boot is kept beside them, and a lease of an earlier boot has ended.
+
+A worker that was lost is no fault of the trial: it waits again. Three times over one trial may be its
+doing, so from then on it is tried alone, while nobody else works on any; ``execute.processes`` says
+when it has failed.
 """
 
 import json
@@ -21,6 +25,9 @@ from formwright.errors import InputError, StorageError
 from formwright.study.database import Database
 from formwright.study.rows import ADD, COLUMNS, FINISH, Addition, add_row, finish_row, trials_of
 from formwright.trial import Trial
+
+
+ALONE = 3  # workers lost over a trial, after which it is tried while no other one is
 
 
 @dataclass(frozen=True)
@@ -119,11 +126,40 @@ class Store:
         self.clock_base, self.clock_start = self.seconds(), time.monotonic()
         with self.database.transaction() as connection:
             taken = connection.execute(_RUNNING).fetchall()
+            suspect = self._suspect(connection)
             for number, worker in taken:
-                _release(connection, number)
+                _release(connection, number, lost=number == suspect)
                 _log(connection, number, worker, "taken back", "a new session began")
-            _log(connection, None, me(), "session began")
+            _log(connection, None, me(), "session began", f"boot {self._boot}")
         return [number for number, _ in taken]
+
+    def take(self, numbers: Sequence[int]) -> None:
+        """Say that this process works on open trials: it takes up what an earlier one left."""
+        if not numbers:
+            return
+        with self.database.transaction() as connection:
+            connection.executemany(
+                "UPDATE trials SET state = 'running', worker = ? WHERE number = ? "
+                "AND finished IS NULL",
+                [(me(), number) for number in numbers],
+            )
+
+    def _suspect(self, connection: sqlite3.Connection) -> int | None:
+        """The trial over which the last session died, if its own process evaluated it.
+
+        One process evaluates trials in the order of their numbers. Workers have leases, and a
+        session that ended, or that the machine's end cut short, is nobody's fault.
+        """
+        last = connection.execute(
+            "SELECT what, detail FROM events WHERE what LIKE 'session %' ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        if last != ("session began", f"boot {self._boot}"):
+            return None
+        row = connection.execute(
+            "SELECT min(number) FROM trials WHERE finished IS NULL AND state = 'running' "
+            "AND expires IS NULL"
+        ).fetchone()
+        return None if row[0] is None else int(row[0])
 
     def end(self, why: str) -> None:
         """End a session: trials that nobody will finish now wait for the next one."""
@@ -158,11 +194,20 @@ class Store:
     # --------------------------------------------------------------------------- the workers'
 
     def claim(self, worker: str, lease: float) -> Claim | None:
-        """Take the first trial that waits, for ``lease`` seconds; None when none does."""
+        """Take the first trial that waits, for ``lease`` seconds; None when none may be tried now.
+
+        A trial over which ``ALONE`` workers were lost comes after all others, and by itself.
+        """
         with self.database.transaction() as connection:
+            open_ = "FROM trials WHERE finished IS NULL AND original IS NULL AND state"
+            running = connection.execute(f"SELECT max(losses) {open_} = 'running'").fetchone()[0]
+            if running is not None and running >= ALONE:
+                return None
+            most = ALONE if running is not None else 1 << 62
             row = connection.execute(
-                "SELECT number, token FROM trials WHERE finished IS NULL AND state = 'waiting' "
-                "AND original IS NULL ORDER BY number LIMIT 1"
+                f"SELECT number, token {open_} = 'waiting' AND losses < ? "
+                "ORDER BY losses >= ?, number LIMIT 1",
+                (most, ALONE),
             ).fetchone()
             if row is None:
                 return None
@@ -215,7 +260,13 @@ class Store:
             rows = connection.execute(query, (time.monotonic(), self._boot)).fetchall()
         return [Claim(*row) for row in rows]
 
-    def lose(self, claim: Claim, why: str, retries: int) -> bool:
+    def suspects(self) -> dict[int, int]:
+        """The open trials that are tried alone from now on, and how often each was lost."""
+        query = "SELECT number, losses FROM trials WHERE finished IS NULL AND losses >= ?"
+        with self.database.reading() as connection:
+            return dict(connection.execute(query, (ALONE,)).fetchall())
+
+    def lose(self, claim: Claim, why: str, retries: float) -> bool:
         """Take a trial from a worker that died or fell silent.
 
         Returns:
@@ -233,8 +284,7 @@ class Store:
             if row[0] < retries:
                 _release(connection, claim.number, lost=1)
                 return True
-            times = f", {row[0] + 1} times in all" if row[0] else ""
-            reason = f"Its worker was lost{times}: {why}."
+            reason = f"Its worker was lost: {why}."
             row = ("failed", "{}", reason, 0.0, time.time(), self.clock(), claim.number)
             connection.execute(FINISH, row)
             return False
