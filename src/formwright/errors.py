@@ -18,9 +18,17 @@ import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LONGEST = 1500  # letters of a message
+
 
 class FormwrightError(Exception):
-    """Base of all errors that a user can cause and mend."""
+    """Base of all errors that a user can cause and mend.
+
+    What a message repeats of a stranger's file is cut, and cannot move the cursor.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_told(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class SpecError(FormwrightError):
@@ -84,6 +92,15 @@ class NoRoom(StorageError, OSError):
 
 class Stopped(BaseException):
     """Somebody asked for it; whoever asked catches it. ``except Exception`` lets it by."""
+
+
+def _told(message: str) -> str:
+    """A message that can be printed on any terminal and read in a moment."""
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST * 2 // 3]} [...] {message[-_LONGEST // 3 :]}"
+    if message.isprintable():
+        return message
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in message)
 
 
 def _caret(text: str, column: int, room: int = 76) -> str:

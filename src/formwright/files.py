@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and read with one clear sentence if they cannot."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -9,8 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from formwright.errors import FormatError, InputError, NoRoom
+from formwright.errors import FormatError, InputError, NoRoom, StorageError
 
+SEALS = ".sha256.json"
 WANT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FAILING = {errno.EROFS, errno.EIO}
 _CLOSED = {errno.EACCES, errno.EPERM}
@@ -37,6 +39,46 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_sealed(path: Path, *parts: bytes | memoryview) -> None:
+    """The same, with its SHA-256 in a file ``.sha256.json`` beside it.
+
+    That names the new hash before the new file is there, and keeps the old one, so that a crash
+    between the two leaves a file that is believed.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    known = _seals(path.parent)
+    before = known.get(path.name, [])[-1:]
+    known[path.name] = [*before, digest.hexdigest()]
+    write_atomically(path.parent / SEALS, json.dumps(known, indent=1).encode())
+    write_atomically(path, *parts)
+
+
+def check_sealed(path: Path) -> None:
+    """Refuse a file that is no longer what was written; one without a hash is believed."""
+    known = _seals(path.parent).get(path.name)
+    if not known:
+        return
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found not in known:
+        raise StorageError(
+            f"{path} is damaged: it does not match its SHA-256 in {SEALS}. Restore it from a copy, "
+            "or delete it, if it can be made again; what you changed by hand needs its line there "
+            "deleted."
+        )
+
+
+def _seals(folder: Path) -> dict[str, list[str]]:
+    """The hashes of a folder's files; none where there is no such file, or it makes no sense."""
+    try:
+        found = json.loads((folder / SEALS).read_bytes())
+        return {str(k): [str(each) for each in v] for k, v in found.items()}
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError):
+        return {}
 
 
 def write_json(path: Path, data: Any) -> None:

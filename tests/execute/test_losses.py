@@ -1,4 +1,4 @@
-"""A worker that is killed is no fault of its trial; a trial that kills its workers is passed over."""
+"""A worker that is killed is no fault of its trial; a trial that kills workers is passed over."""
 
 import errno
 import os
@@ -62,7 +62,7 @@ def test_a_process_that_crashes_twice_over_a_trial_was_ended_by_it(
 
 
 def test_who_kills_idle_workers_too_is_not_the_trial(tmp_path: Path) -> None:
-    """Everybody is killed, seven times over: the trial that was being tried is not held to blame."""
+    """All are killed, seven times over: the trial that was being tried is not held to blame."""
     made = study(tmp_path / "s")
     evaluate = Logged(tmp_path / "log", pause=0.4)
     executor = Processes(evaluate, 1, pause=PAUSE)

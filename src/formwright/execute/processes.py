@@ -8,13 +8,13 @@ A worker killed from outside is no fault of its trial, which is tried again howe
 happens. A trial that ends its own process again and again is passed over, with the reason. Which of
 the two it was follows from three rules:
 
-1. A process that crashed or left by itself (a fault in memory, an exit) was not killed from outside:
-   the second time over one trial, that trial has failed.
+1. A process that crashed or left by itself (a fault in memory, an exit) was not killed from
+   outside: the second time over one trial, that trial has failed.
 2. After three other losses a trial is tried alone, with pauses that double. Others wait meanwhile:
    what ran short of memory beside them may do without them.
-3. While it is tried alone, at least one worker stands idle beside it. Who kills workers from outside
-   hits that one too, and then nothing is held against the trial. Three losses alone, one after the
-   other, of which the idle ones saw nothing, are its own doing.
+3. While it is tried alone, at least one worker stands idle beside it. Who kills workers from
+   outside hits that one too, and then nothing is held against the trial. Three losses alone, one
+   after the other, of which the idle ones saw nothing, are its own doing.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Evaluates in this process, one job after the other, or a batch at a time.
 
-A trial that ends this process ends the search with it. The next session begins it again, and the one
-after that. When three have died over the same trial, the fourth evaluates in a worker process, which
-the search survives, and passes the trial over if it is to blame (see ``execute.processes``).
+A trial that ends this process ends the search with it. The next session begins it again, and the
+one after that. When three have died over the same trial, the fourth evaluates in a worker process,
+which the search survives, and passes the trial over if it is to blame (see ``execute.processes``).
 """
 
 import time

@@ -7,6 +7,7 @@ their hash, and images from the page itself; no network, no forms, no frames.
 import base64
 import hashlib
 import time
+import warnings
 from importlib.resources import files
 
 from formwright.draw.canvas import stylesheet
@@ -20,7 +21,7 @@ def page_html(material: Material) -> str:
     """The whole report."""
     style = _resource("page.css") + stylesheet()
     script = _resource("page.js")
-    shown = [(section, section.html(material)) for section in sections()]
+    shown = [(section, _drawn(section, material)) for section in sections()]
     parts = [(section, html) for section, html in shown if html is not None]
     head = tag(
         "head",
@@ -47,6 +48,16 @@ def page_html(material: Material) -> str:
         tag("script", Safe(script)),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _drawn(section: Section, material: Material) -> Safe | None:
+    """The content of a section; one whose files are damaged says so, and the others are shown."""
+    try:
+        return section.html(material)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        what = f"what the search kept for it cannot be read ({type(error).__name__}: {error})"
+        warnings.warn(f"The section {section.id} cannot be drawn: {what}.", stacklevel=2)
+        return tag("p", f"This part cannot be drawn: {what}.")
 
 
 def _section(section: Section, html: Safe) -> Safe:

@@ -2,9 +2,9 @@
 
 An evaluator is any callable that takes a ``Job`` and returns a mapping of names to numbers, with
 at least every objective of the study among them. An exception is the reason of a failed trial; what
-was measured before it is kept where the exception has it, by name, in ``values``. A disk that is full
-or failing is no property of what was tried: it ends the search, and the trial waits for the next
-session. Two things are optional:
+was measured before it is kept where the exception has it, by name, in ``values``. A disk that is
+full or failing is no property of what was tried: it ends the search, and the trial waits for the
+next session. Two things are optional:
 
     evaluate.evaluate_many(jobs)  a list of mappings (or exceptions), one for each job, for
                                   evaluators that are faster on many; ``evaluate.batch`` says how
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from formwright.arch import parse
 from formwright.errors import NoRoom
-from formwright.files import disk_trouble, discreet
+from formwright.files import discreet, disk_trouble
 from formwright.study.folder import SPARE_BYTES, trial_folder
 from formwright.study.rows import plain_values
 from formwright.trial import Objective, Trial, usable
@@ -199,8 +199,8 @@ def _blame_disk(error: BaseException, job: Job) -> None:
         told = f" {error}" if isinstance(error, NoRoom) else ""
         raise NoRoom(
             f"Trial {job.trial.number} of {study} could not go on: {trouble}.{told} It was taken "
-            f"back and nothing on record is lost. See to it that at least {SPARE_BYTES:,} bytes can "
-            f"be written there, then continue with: formwright resume {study}"
+            f"back and nothing on record is lost. See to it that at least {SPARE_BYTES:,} bytes "
+            f"can be written there, then continue with: formwright resume {study}"
         ) from error
 
 

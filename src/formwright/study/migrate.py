@@ -10,7 +10,6 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from formwright.errors import StorageError
 from formwright.locks import Lock
 from formwright.study.database import connect, trouble
 from formwright.study.folder import check_disk, record_path

@@ -6,11 +6,12 @@ unless it is renewed. It is measured in monotonic seconds, which all processes o
 share and which no change of the clock or of daylight saving moves; they begin anew with each boot,
 so the id of the boot is kept beside them, and a lease of an earlier boot has ended.
 
-A worker that was lost is no fault of the trial: it waits again. Three times over one trial may be its
-doing, so from then on it is tried alone, while nobody else works on any; ``execute.processes`` says
-when it has failed.
+A worker that was lost is no fault of the trial: it waits again. Three times over one trial may be
+its doing, so from then on it is tried alone, while nobody else works on any; ``execute.processes``
+says when it has failed.
 """
 
+import hashlib
 import json
 import os
 import socket
@@ -22,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from formwright.errors import InputError, StorageError
+from formwright.study.checking import check_trial
 from formwright.study.database import Database
 from formwright.study.rows import ADD, COLUMNS, FINISH, Addition, add_row, finish_row, trials_of
 from formwright.trial import Trial
-
 
 ALONE = 3  # workers lost over a trial, after which it is tried while no other one is
 
@@ -66,7 +67,7 @@ class Store:
             rows = connection.execute("SELECT key, value FROM meta").fetchall()
         try:
             return {key: json.loads(value) for key, value in rows}
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise StorageError(f"{self.path} is damaged: its meta data: {error}.") from None
 
     def trials(self, start: int = 0) -> list[Trial]:
@@ -96,7 +97,8 @@ class Store:
     def seconds(self) -> float:
         """How long the study has been worked on, up to the last trial that finished."""
         with self.database.reading() as connection:
-            return float(connection.execute("SELECT max(clock) FROM trials").fetchone()[0] or 0.0)
+            found = connection.execute("SELECT max(clock) FROM trials").fetchone()[0]
+        return float(found) if isinstance(found, int | float) else 0.0  # text comes after numbers
 
     def events(self) -> list[dict[str, Any]]:
         """Who claimed, lost or was refused what, and when; oldest first."""
@@ -111,8 +113,11 @@ class Store:
             rows = connection.execute(f"SELECT {COLUMNS} FROM trials WHERE {where}", values)
             found = rows.fetchall()
         try:
-            return trials_of(found)
-        except (ValueError, TypeError) as error:
+            trials = trials_of(found)
+            for trial in trials:
+                check_trial(trial)
+            return trials
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
             raise StorageError(f"{self.path} is damaged: a trial in it: {error}.") from None
 
     # ---------------------------------------------------------------------- the coordinator's
@@ -124,6 +129,7 @@ class Store:
             Numbers of the trials taken back.
         """
         self.clock_base, self.clock_start = self.seconds(), time.monotonic()
+        sealed = self.check_seal()
         with self.database.transaction() as connection:
             taken = connection.execute(_RUNNING).fetchall()
             suspect = self._suspect(connection)
@@ -131,7 +137,33 @@ class Store:
                 _release(connection, number, lost=number == suspect)
                 _log(connection, number, worker, "taken back", "a new session began")
             _log(connection, None, me(), "session began", f"boot {self._boot}")
+            _log(connection, None, me(), "sealed", sealed)
         return [number for number, _ in taken]
+
+    def check_seal(self) -> str:
+        """See whether finished trials are still what they were when a session last sealed them.
+
+        SQLite notices a torn page, but not a digit that a bad disk changed within one.
+
+        Returns:
+            The seal of all that have ended by now.
+        """
+        with self.database.reading() as connection:
+            now = _seal(connection)
+            row = connection.execute(
+                "SELECT detail FROM events WHERE what = 'sealed' ORDER BY id DESC LIMIT 1"
+            ).fetchone()
+            if row is None or row[0] == now:
+                return now
+            count = str(row[0]).partition(" ")[0]
+            same = count.isdigit() and _seal(connection, int(count)) == row[0]
+        if not same:
+            raise StorageError(
+                f"{self.path} is damaged: the first {count} trials are no longer what they were "
+                "when the last session sealed them. Restore the file from a copy, or begin anew in "
+                "another folder; `formwright show` still reads it."
+            )
+        return now
 
     def take(self, numbers: Sequence[int]) -> None:
         """Say that this process works on open trials: it takes up what an earlier one left."""
@@ -164,6 +196,7 @@ class Store:
     def end(self, why: str) -> None:
         """End a session: trials that nobody will finish now wait for the next one."""
         with self.database.transaction() as connection:
+            _log(connection, None, me(), "sealed", _seal(connection))
             for number, worker in connection.execute(_RUNNING).fetchall():
                 _release(connection, number)
                 _log(connection, number, worker, "taken back", "the session ended")
@@ -293,6 +326,26 @@ class Store:
 _RUNNING = (
     "SELECT number, worker FROM trials WHERE finished IS NULL AND state = 'running' ORDER BY number"
 )
+
+
+# Of every trial up to the first that is open, all that a repetition must give again.
+_SEALED = (
+    "SELECT number, decisions, arch, parents, rung, steps, train_seconds, continues, origin, note, "
+    "details, original, state, results, reason FROM trials WHERE number < ? ORDER BY number"
+)
+
+
+def _seal(connection: sqlite3.Connection, count: int | None = None) -> str:
+    """How many trials have ended without a gap, and a hash of them."""
+    if count is None:
+        (count,) = connection.execute(
+            "SELECT coalesce((SELECT min(number) FROM trials WHERE finished IS NULL), "
+            "(SELECT count(*) FROM trials))"
+        ).fetchone()
+    digest = hashlib.sha256()
+    for row in connection.execute(_SEALED, (count,)):
+        digest.update(repr(row).encode())
+    return f"{count} trials, sha256 {digest.hexdigest()}"
 
 
 def boot_id() -> str:
