@@ -62,6 +62,10 @@ def linked(root: Part) -> dict[str, Choosing]:
     for part in _walk(root):
         if isinstance(part, Number) and part.of is not None:
             part.driver = from_name.get(part.of)
+            if part.driver is not None and not part.driver.numeric:
+                raise SpecError(
+                    f"The number {part.name!r} is bounded by {part.of!r}, which is no number."
+                )
         elif isinstance(part, Elsewhere):
             part.driver = from_name.get(part.name)
             if part.driver is None or not part.driver.numeric:
