@@ -13,6 +13,7 @@ be continued, any message that is no sentence ends the benchmark with an error.
 """
 
 import argparse
+import contextlib
 import errno
 import json
 import multiprocessing
@@ -117,7 +118,17 @@ class Made:
 def archive(study: Study) -> list[tuple[Any, ...]]:
     """All of a study's trials that a repetition must give again."""
     return [
-        (t.number, t.decisions, t.arch, t.state, t.values, t.reason, t.parents, t.origin, t.original)
+        (
+            t.number,
+            t.decisions,
+            t.arch,
+            t.state,
+            t.values,
+            t.reason,
+            t.parents,
+            t.origin,
+            t.original,
+        )
         for t in study.trials
     ]
 
@@ -158,7 +169,7 @@ class Campaign:
             return
         said = str(message)
         clear = "Traceback" not in said and "\n" not in said and 20 < len(said) < 800
-        assert clear and said[0].isupper() or said.startswith("/"), said
+        assert (clear and said[0].isupper()) or said.startswith("/"), said
         shown = said.replace(str(self.root), "RUNS").replace(socket.gethostname(), "HOST")
         if len(self.kinds[self._kind]["messages"]) < 3:
             self.kinds[self._kind]["messages"].append(shown)
@@ -510,10 +521,8 @@ def campaign(root: Path, kinds: Mapping[str, int], say: Callable[[str], None] = 
     """Inject so many faults of each kind; raises at the first that is not survived."""
     made_up = Campaign(root)
     for kind, times in kinds.items():
-        try:
+        with contextlib.suppress(Skipped):
             made_up.inject(kind, times)
-        except Skipped:
-            pass
         say(f"{kind}: {made_up.kinds[kind]['injected']}")
     return made_up.kinds
 

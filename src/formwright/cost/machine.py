@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from formwright.registry import Registry
-from formwright.versions import cpu
+from formwright.versions import cpu as cpu  # noqa: PLC0414  # also known here
 
 Dtype = Literal["fp32", "bf16", "int8"]
 

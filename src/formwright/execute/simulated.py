@@ -88,10 +88,10 @@ class Simulated(Executor):
         self.evaluate, self.workers, self.time_limit = evaluate, workers, time_limit
         self.world, self.on_answer = world or World(), on_answer
         self.clock = 0.0  # seconds that have gone by
-        self.busy = 0.0  # seconds of workers that went into trials that ended
-        self.wasted = 0.0  # and into those that were lost
+        self.busy = 0.0  # seconds of workers with a trial, also with one that was lost later
+        self.wasted = 0.0  # those that were lost
         self.losses = 0
-        self._free = workers
+        self._free, self._away = workers, 0
         self._queue: deque[tuple[Job, int]] = deque()  # with how often it was begun before
         # When, an order for ties, what ends then (None: a lost worker is back), its try and cost.
         self._events: list[tuple[float, int, Job | None, int, float]] = []
@@ -99,7 +99,7 @@ class Simulated(Executor):
 
     @property
     def used(self) -> float:
-        """The share of all workers' time that went into trials that ended."""
+        """The share of all workers' time in which they had a trial."""
         return self.busy / max(1e-9, self.workers * self.clock)
 
     def start(self, study: Study) -> None:
@@ -111,17 +111,21 @@ class Simulated(Executor):
 
     def collect(self, timeout: float) -> list[Answer]:
         while self._events:
-            self.clock, _, job, tries, cost = heapq.heappop(self._events)
-            self._free += 1
+            then, _, job, tries, cost = heapq.heappop(self._events)
+            self.busy += (self.workers - self._free - self._away) * (then - self.clock)
+            self.clock = then
             if job is None:  # a worker that was lost is replaced
+                self._away -= 1
+                self._free += 1
                 self._begin()
             elif tries < 0:  # lost on the way: the trial waits, its worker is away for a while
-                self._free -= 1
+                self._away += 1
                 self.losses += 1
                 self.wasted += cost
                 self._queue.appendleft((job, -tries))
                 self._later(self.world.away, None, 0, 0.0)
             else:
+                self._free += 1
                 self._begin()
                 return [self._answered(job, cost)]
         return []
@@ -132,7 +136,6 @@ class Simulated(Executor):
         return []
 
     def _answered(self, job: Job, cost: float) -> Answer:
-        self.busy += cost
         if self.time_limit is not None and cost >= self.time_limit:
             reason = f"It took longer than the time limit of {self.time_limit:g} s."
             answer = Answer(job.trial.number, reason=reason, seconds=cost)

@@ -30,9 +30,9 @@ def check_meta(meta: Mapping[str, Any]) -> None:
     limits = rules.get("limits", {})
     _expect(isinstance(limits, dict) and all(map(_number, limits.values())), "its limits")
     for name in ("versions", "processor", "hyperparameters", "free", "target"):
-        _expect(isinstance(meta.get(name) or {}, dict), f"its {name}")
+        _expect(isinstance(meta.get(name), dict | None), f"its {name}")
     for name in ("recipe", "task", "command", "created", "start"):
-        _expect(isinstance(meta.get(name) or "", str), f"its {name}")
+        _expect(isinstance(meta.get(name), str | None), f"its {name}")
 
 
 def check_trial(trial: Trial) -> None:

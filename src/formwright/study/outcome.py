@@ -99,8 +99,8 @@ def _check(found: Outcome) -> None:
         if not all(rung.isdecimal() and len(rung) < 9 for rung in baseline.rungs):
             raise ValueError("a baseline in it is damaged")
     whole = [n is None or type(n) is int for n in (found.chosen, found.trials)]
-    words = (found.headline, *found.notes)
-    if not all(whole) or not all(isinstance(w, str) for w in words) or not _numbers(found.facts):
+    said = (found.headline, *found.notes)
+    if not all(whole) or not all(isinstance(w, str) for w in said) or not _numbers(found.facts):
         raise ValueError("what it says of the result is damaged")
 
 

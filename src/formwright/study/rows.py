@@ -17,7 +17,7 @@ FINISH = (
     "expires = NULL WHERE number = ? AND state IN ('waiting', 'running')"
 )
 ADD = (
-    "INSERT INTO trials (number, decisions, arch, notation, parents, rung, steps, train_seconds, "
+    "INSERT INTO trials (number, decisions, arch, notation, parents, rung, steps, train_seconds, "  # noqa: S608  # our own words
     "continues, origin, note, details, original, created, state, results, reason, seconds, "
     f"finished, clock, worker) VALUES ({', '.join('?' * 21)})"
 )

@@ -110,7 +110,7 @@ class Store:
 
     def _select(self, where: str, values: tuple[Any, ...]) -> list[Trial]:
         with self.database.reading() as connection:
-            rows = connection.execute(f"SELECT {COLUMNS} FROM trials WHERE {where}", values)
+            rows = connection.execute(f"SELECT {COLUMNS} FROM trials WHERE {where}", values)  # noqa: S608  # our own words
             found = rows.fetchall()
         try:
             trials = trials_of(found)
