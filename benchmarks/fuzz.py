@@ -7,7 +7,8 @@ its meta data and trials, phases, outcome, trace, checkpoints, models) are damag
 read: as a user's commands would, resuming included. Allowed is a result or one ``FormwrightError``
 with a message of a few lines. Counted as faults: any other exception, more than a second of a
 processor for one reading, more than 1 GiB of memory, an end of the process. Results go to
-benchmarks/results/fuzz.json; examples of each fault stand beside the counts.
+benchmarks/results/fuzz.json; examples of each fault stand beside the counts. What is on record
+there is not done again, so the command goes on where it was stopped; --anew begins from nothing.
 """
 
 import argparse
@@ -60,6 +61,7 @@ from formwright.zoo import entries
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 LONGEST = 1.0  # seconds of a processor
 MEMORY = 1 << 30
+PART = 2000  # cases in one process
 WORDS = 2500  # letters of a message
 PATIENCE = 120.0  # seconds of the clock without a sign of life, on a busy machine
 Report = dict[str, Any]
@@ -403,24 +405,45 @@ def watched(kind: str, cases: int, seed: int) -> Report:
     return {"cases": last, "counts": {"crash": 1}, "faults": {"crash": [ended]}}
 
 
+def merged(known: Report, more: Report) -> Report:
+    """Two reports of a kind as one."""
+    counts = Counter(known.get("counts", {})) + Counter(more["counts"])
+    faults = {name: list(rows) for name, rows in known.get("faults", {}).items()}
+    for name, rows in more["faults"].items():
+        faults.setdefault(name, []).extend(rows)
+    return {
+        "cases": known.get("cases", 0) + more["cases"],
+        "counts": dict(counts),
+        "slowest_seconds": max(known.get("slowest_seconds", 0), more.get("slowest_seconds", 0)),
+        "peak_bytes": max(known.get("peak_bytes", 0), more.get("peak_bytes", 0)),
+        "faults": faults,
+    }
+
+
 def main() -> None:
-    """Fuzz every kind and keep the counts."""
+    """Fuzz every kind, a part at a time, and keep the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=100_000)
     parser.add_argument("--folders", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", choices=tuple(KINDS))
+    parser.add_argument("--anew", action="store_true")
     args = parser.parse_args()
     shares = {"notation": 0.45, "json": 0.45, "space": 0.05, "target": 0.05}
-    known = json.loads(RESULTS.read_text()) if args.only and RESULTS.exists() else {}
+    results: dict[str, Report] = {}
+    if RESULTS.exists() and not args.anew:
+        results = json.loads(RESULTS.read_text())
     for kind in args.only or KINDS:
-        cases = int(args.texts * shares[kind]) if kind in shares else 8 * args.folders
-        known[kind] = watched(kind, cases, args.seed)
-        print(kind, {k: v for k, v in known[kind].items() if k != "faults"}, flush=True)
-        for name, rows in known[kind]["faults"].items():
-            for row in rows:
-                print(f"--- {name}\n{row[-700:]}", flush=True)
-        RESULTS.write_text(json.dumps(known, indent=1))
+        wanted = int(args.texts * shares[kind]) if kind in shares else 8 * args.folders
+        while (done := results.get(kind, {}).get("cases", 0)) < wanted:
+            found = watched(kind, min(PART, wanted - done), seed=done)
+            results[kind] = merged(results.get(kind, {}), found)
+            print(kind, {k: v for k, v in results[kind].items() if k != "faults"}, flush=True)
+            for name, rows in found["faults"].items():
+                for row in rows:
+                    print(f"--- {name}\n{row[-700:]}", flush=True)
+            RESULTS.write_text(json.dumps(results, indent=1))
+            if "crash" in found["counts"]:
+                raise SystemExit("A reader ended its process; see above.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What would more workers bring, and can the controller keep up with them?
 
-    python benchmarks/scale.py [--only controller windows strategies] [--trials 1000000]
+    python benchmarks/scale.py [--only controller windows staleness strategies] [--trials 1000000]
 
 The loop, the strategies and the record are the real ones; workers and their clock are simulated
 (``execute.simulated``). Trials take ten minutes in the middle; one in fifty straggles and takes
@@ -8,6 +8,7 @@ five times as long; each worker is lost once in a hundred hours.
 
 controller: results a second that the loop takes, up to a million trials in the record, and memory.
 windows: the share of time in which workers have a trial, for windows of 1 to 16 times their number.
+staleness: how far from the best an evolution is after three hours, for the same windows.
 strategies: how far from the best each strategy is, hour by hour, with 1 to 1,000 workers.
 
 What is tried is made up: effects of twelve decisions, alone and in pairs. Results go to
@@ -185,7 +186,18 @@ def strategies(seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def followed(workers: int, name: str, hours: float, seed: int) -> list[float]:
+def staleness(seeds: int, workers: int = 100, hours: float = 3.0) -> list[dict[str, Any]]:
+    """What a larger window costs a strategy that learns, beside the workers that it keeps busy."""
+    rows = []
+    for factor in FACTORS:
+        ends = [followed(workers, "evolution", hours, seed, factor)[-1] for seed in range(seeds)]
+        gap = round(sum(ends) / len(ends), 3)
+        rows.append({"workers": workers, "hours": hours, "factor": factor, "gap": gap})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def followed(workers: int, name: str, hours: float, seed: int, factor: int = 8) -> list[float]:
     """The gap to the best member at evenly spaced times, as a share of that of random members."""
     landscape = Landscape(seed)
     best, usual = landscape.best(), typical(landscape)
@@ -195,7 +207,7 @@ def followed(workers: int, name: str, hours: float, seed: int) -> list[float]:
         seen.append((clock, answer.values["error"]))
 
     with tempfile.TemporaryDirectory() as place:
-        window = 1 if workers == 1 else 4 * workers
+        window = 1 if workers == 1 else factor * workers
         made = study(Path(place), name, window, seed)
         executor = Simulated(landscape, workers, world=WORLD, on_answer=heard)
         run(made, executor, stop=lambda: executor.clock >= 3600 * hours)
@@ -280,13 +292,16 @@ def draw(found: Mapping[str, Any]) -> None:
 def main() -> None:
     """Measure what is asked for and keep it beside the rest."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", choices=("controller", "windows", "strategies"))
+    parser.add_argument(
+        "--only", nargs="*", choices=("controller", "windows", "staleness", "strategies")
+    )
     parser.add_argument("--trials", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     parts = {
         "controller": lambda: controller(args.trials),
         "windows": windows,
+        "staleness": lambda: staleness(args.seeds),
         "strategies": lambda: strategies(args.seeds),
     }
     for name in args.only or parts:

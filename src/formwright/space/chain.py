@@ -36,6 +36,9 @@ _NORM = LayerNorm(eps=1e-12)
 _UNITS = 2  # separable convolutions of one S; only then do the published FLOPs agree
 
 
+_MOST = 100  # blocks, layers of a block, kinds of layers
+
+
 @dataclass(frozen=True)
 class Links:
     """What chains are made of.
@@ -63,6 +66,11 @@ class Links:
             raise SpecError(
                 f"{self.blocks} blocks of {self.layers} layers are no chain; give at least one of "
                 "each."
+            )
+        if max(self.blocks, self.layers, len(self.kinds)) > _MOST:
+            raise SpecError(
+                f"{self.blocks} blocks of {self.layers} layers of {len(self.kinds)} kinds are more "
+                f"than a chain can have: at most {_MOST} of each."
             )
         if not self.widths or list(self.widths) != sorted(set(self.widths)):
             raise SpecError(f"widths={self.widths} must be rising numbers.")
