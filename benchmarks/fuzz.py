@@ -61,9 +61,9 @@ from formwright.zoo import entries
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 LONGEST = 1.0  # seconds of a processor
 MEMORY = 1 << 30
-PART = 2000  # cases in one process
+PART = 400  # cases in one process
 WORDS = 2500  # letters of a message
-PATIENCE = 120.0  # seconds of the clock without a sign of life, on a busy machine
+PATIENCE = 900.0  # seconds of the clock without a sign of life, on a busy machine
 Report = dict[str, Any]
 
 

@@ -29,14 +29,17 @@ from formwright.trial import Objective, Trial
 from formwright.versions import RESULTS, cpu, versions
 
 
+_FEW = 8  # workers of one machine, which do not straggle by much
+
+
 @dataclass(frozen=True)
 class Rules:
     """How a search is conducted. Part of the study: its result follows from them.
 
     Args:
         window: Trial ``n`` is proposed when trials 0 to ``n - window`` have ended, so this many
-            can run at once. 1 for one worker, about twice their number for several, the size of
-            a batch for an evaluator that takes many.
+            can run at once. 1 for one worker, twice their number for a few, eight times for
+            many, the size of a batch for an evaluator that takes many.
         control: Every so manieth trial is drawn at random, so that the search carries its own
             comparison with random search; 0 for none.
         limits: Name of a value to the most it may be, for the front and the strategy.
@@ -55,8 +58,13 @@ class Rules:
 
     @classmethod
     def for_workers(cls, workers: int, **others: Any) -> "Rules":
-        """The usual window for a number of workers: each has a trial, and one more waits."""
-        return cls(window=1 if workers == 1 else 2 * workers, **others)
+        """The usual window for a number of workers: each has a trial, and more wait.
+
+        One more for each of a few; seven for each of many, or stragglers would leave more than half
+        of them without work (docs/scale.md).
+        """
+        each = 2 if workers <= _FEW else 8
+        return cls(window=1 if workers == 1 else each * workers, **others)
 
 
 @dataclass(frozen=True)
