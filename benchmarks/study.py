@@ -198,7 +198,7 @@ def killed(root: Path, trials: int, kills: int, workers: int) -> dict[str, Any]:
     whole, study = make(root / "whole", window), make(root / "killed", window)
     run(whole, Serial(Free()), trials=trials)
     log, rng, over = root / "evaluated.txt", random.Random(0), threading.Event()
-    executor = Processes(Slow(log, 0.3), workers, retries=1000)
+    executor = Processes(Slow(log, 0.3), workers)
     done = []
 
     def kill() -> None:

@@ -8,17 +8,27 @@ FormwrightError
 │   └── UnknownName      no node, operator or zoo entry goes by that name
 ├── InputError           a value given to a command or function cannot be used
 └── StorageError         a file or folder cannot be written, or is in use by another run
+    └── NoRoom           the disk is full, failing or closed to us; what was there is intact
 
 A message says what was given, what is allowed, and what to do next. ``Stopped`` is no error and no
 user sees it: somebody asked a piece of work to end early.
 """
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LONGEST = 1500  # letters of a message
+
 
 class FormwrightError(Exception):
-    """Base of all errors that a user can cause and mend."""
+    """Base of all errors that a user can cause and mend.
+
+    What a message repeats of a stranger's file is cut, and cannot move the cursor.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_told(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class SpecError(FormwrightError):
@@ -65,8 +75,32 @@ class StorageError(FormwrightError):
     """A file or folder cannot be written, or is in use by another run."""
 
 
+class NoRoom(StorageError, OSError):
+    """A disk is full, failing or closed to us. What was written before is intact.
+
+    It says nothing about what was being tried, so whoever judges that passes it on. It is an
+    ``OSError`` as well: code that can do without the file goes on without it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno, self.strerror = errno.ENOSPC, "No space left on device"
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Stopped(BaseException):
     """Somebody asked for it; whoever asked catches it. ``except Exception`` lets it by."""
+
+
+def _told(message: str) -> str:
+    """A message that can be printed on any terminal and read in a moment."""
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST * 2 // 3]} [...] {message[-_LONGEST // 3 :]}"
+    if message.isprintable():
+        return message
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in message)
 
 
 def _caret(text: str, column: int, room: int = 76) -> str:

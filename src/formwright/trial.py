@@ -1,16 +1,17 @@
 """The frozen records that studies and strategies share: objectives, proposals, trials."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from formwright.errors import InputError
 
 State = Literal["waiting", "running", "done", "failed"]
 Direction = Literal["min", "max"]
-Key = frozenset[tuple[str, Any]]
+Key = tuple[Any, ...]  # names in order, as one object for all, then their values
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,65 @@ class Trial:
         return self.values.get(f"{name}_low", value), self.values.get(f"{name}_high", value)
 
 
+class Pending(Sequence[Trial]):
+    """Trials that were proposed and whose results are not told yet, the first one first.
+
+    What they try is looked up at once, however many there are: thousands of workers have thousands.
+    """
+
+    def __init__(self, trials: Iterable[Trial] = ()) -> None:
+        self._trials: deque[Trial] = deque()
+        self._keys: Counter[Key] = Counter()
+        for trial in trials:
+            self.add(trial)
+
+    def add(self, trial: Trial) -> None:
+        """One more, the last of all."""
+        self._trials.append(trial)
+        self._keys[trial.key] += 1
+
+    def drop(self) -> None:
+        """The first one is told."""
+        key = self._trials.popleft().key
+        self._keys[key] -= 1
+        if not self._keys[key]:
+            del self._keys[key]
+
+    def tries(self, key: Key) -> bool:
+        """Whether one of them tries this."""
+        return key in self._keys
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self._trials)
+
+    @overload
+    def __getitem__(self, index: int) -> Trial: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Trial]: ...
+
+    def __getitem__(self, index: int | slice) -> Trial | Sequence[Trial]:
+        return list(self._trials)[index] if isinstance(index, slice) else self._trials[index]
+
+
 def key_of(decisions: Mapping[str, Any]) -> Key:
     """Equal for equal decisions, in whatever order and from JSON or not."""
+    names = _sorted(tuple(decisions))
+    key = (names, *(decisions[name] for name in names))
     try:
-        return frozenset(decisions.items())
+        hash(key)
     except TypeError:  # lists or mappings inside
-        return frozenset((name, _hashable(value)) for name, value in decisions.items())
+        return (names, *(_hashable(decisions[name]) for name in names))
+    return key
+
+
+@lru_cache(4096)
+def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Most trials have the same names, and a million of them one tuple of these."""
+    return tuple(sorted(names))
 
 
 def _hashable(value: Any) -> Any:

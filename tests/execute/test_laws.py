@@ -17,12 +17,9 @@ class TestProcesses(ExecutorTestCase):
     def test_a_trial_that_ends_its_process_fails_and_the_others_go_on(self, tmp_path: Path) -> None:
         super().test_a_trial_that_ends_its_process_fails_and_the_others_go_on(tmp_path)
         made = Study.open(tmp_path / "study")
-        assert made.trials[3].reason == (
-            "Its worker was lost, 2 times in all: it was ended by signal 9 (SIGKILL), perhaps for "
-            "want of memory."
-        )
+        assert "also with nothing else running, it was ended by signal 9" in made.trials[3].reason
         lost = [event["number"] for event in made.events if event["what"] == "lost"]
-        assert sorted(lost) == [3, 3, 5]
+        assert sorted(lost) == [3] * 6 + [5]
 
     def test_a_trial_over_its_time_fails_and_the_others_go_on(self, tmp_path: Path) -> None:
         super().test_a_trial_over_its_time_fails_and_the_others_go_on(tmp_path)

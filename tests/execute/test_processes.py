@@ -45,7 +45,7 @@ def test_workers_killed_at_random_leave_every_trial_recorded_once(tmp_path: Path
     whole = study(tmp_path / "whole", window=16)
     search(whole, free, trials=100)
     evaluate = Logged(tmp_path / "log", pause=0.02)
-    executor = Processes(evaluate, 8, retries=20)
+    executor = Processes(evaluate, 8)
     rng, over, kills = random.Random(0), threading.Event(), []
 
     def kill() -> None:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formwright.recipes.plan import Plan, counted, longest, planned, stages_for
+from formwright.recipes.course import _paces
+from formwright.recipes.plan import Plan, counted, loaded, longest, planned, stages_for
+from formwright.trial import Trial
 
 BUDGETS = st.floats(120, 100_000)
 PACES = st.floats(0.005, 2.0)
@@ -71,3 +73,15 @@ def test_models_are_trained_as_long_as_the_dearest_process_can(
     paces: tuple[float, ...], workers: int, steps: int
 ) -> None:
     assert longest(60.0, workers, paces) == steps
+
+
+def test_finals_are_planned_by_the_share_of_a_processor_just_now() -> None:
+    plan = planned(180.0, 2, 0.1)
+    alone = Trial(0, {}, values={"step_seconds": 0.1, "processor_share": 1.0})
+    beside = Trial(1, {}, values={"step_seconds": 0.1, "processor_share": 0.5})
+    calm, busy = (_paces(plan, [alone, beside], share) for share in (1.0, 0.25))
+    assert calm[1] == pytest.approx(2 * calm[0])
+    assert busy == pytest.approx([4 * calm[0]] * 2)
+    assert longest(100.0, 1, busy) == pytest.approx(longest(100.0, 1, calm) * 3 / 8, abs=1)
+    assert loaded(1, busy) == pytest.approx(sum(busy))
+    assert loaded(2, busy) == pytest.approx(busy[0])

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import threading
 import time
+from math import inf
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from formwright.study import store as store_module
 from formwright.study.database import create
 from formwright.study.folder import record_path
 from formwright.study.rows import Addition, dumped
-from formwright.study.store import Claim, Store
+from formwright.study.store import ALONE, Claim, Store
 from formwright.trial import Trial
 
 
@@ -27,9 +28,9 @@ def store(tmp_path: Path) -> Store:
     return Store(record_path(tmp_path))
 
 
-def add(store: Store, count: int, start: int = 0) -> None:
+def add(store: Store, count: int, start: int = 0, running: bool = False) -> None:
     trials = [Trial(n, {"a": n, "b": (1, 2)}, arch=f"x{n}") for n in range(start, start + count)]
-    store.step([], [Addition(trial, dumped(trial.decisions)) for trial in trials], running=False)
+    store.step([], [Addition(trial, dumped(trial.decisions)) for trial in trials], running)
 
 
 def done(number: int, **changes: object) -> Trial:
@@ -126,17 +127,59 @@ def test_a_result_is_refused_once_the_trial_has_changed_hands(store: Store) -> N
     assert [e["what"] for e in store.events()].count("late result refused") == 2
 
 
-def test_the_second_loss_fails_the_trial_with_a_reason(store: Store) -> None:
+def test_a_trial_is_lost_as_often_as_it_may_be_and_then_fails_with_a_reason(store: Store) -> None:
     add(store, 1)
-    for again in (True, False):
+    for retries, again in ((inf, True), (inf, True), (0, False)):
         claim = store.claim("w", 10)
         assert claim is not None
-        assert store.lose(claim, "signal 9", retries=1) is again
+        assert store.lose(claim, "signal 9", retries=retries) is again
     (trial,) = store.trials()
-    assert (trial.state, trial.reason) == (
-        "failed",
-        "Its worker was lost, 2 times in all: signal 9.",
-    )
+    assert (trial.state, trial.reason) == ("failed", "Its worker was lost: signal 9.")
+
+
+def test_a_trial_that_was_lost_three_times_is_tried_last_and_by_itself(store: Store) -> None:
+    add(store, 3)
+    for _ in range(ALONE):
+        claim = store.claim("w", 10)
+        assert claim is not None
+        assert claim.number == 0
+        store.lose(claim, "signal 9", retries=inf)
+    assert store.suspects() == {0: ALONE}
+    first, second = store.claim("a", 10), store.claim("b", 10)
+    assert first is not None
+    assert second is not None
+    assert (first.number, second.number) == (1, 2)
+    assert store.claim("c", 10) is None  # others are at work
+    store.finish(first, done(1))
+    assert store.claim("c", 10) is None
+    store.finish(second, done(2))
+    alone = store.claim("c", 10)
+    assert alone is not None
+    assert alone.number == 0
+    add(store, 1, start=3)
+    assert store.claim("a", 10) is None  # nobody else is, while it is tried
+    store.finish(alone, done(0))
+    assert store.suspects() == {}
+    assert store.claim("a", 10) is not None
+
+
+def test_a_session_that_died_is_held_against_the_trial_that_its_process_tried(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.begin()
+    add(store, 3, running=True)
+    for _ in range(ALONE):  # died, without an end
+        assert store.begin() == [0, 1, 2]
+        store.take([0, 1, 2])
+    assert store.suspects() == {0: ALONE}
+    store.end("interrupted")
+    store.take([0, 1, 2])
+    store.begin()
+    assert store.suspects() == {0: ALONE}  # it ended as it should
+    monkeypatch.setattr(store, "_boot", "another")
+    store.take([0, 1, 2])
+    store.begin()
+    assert store.suspects() == {0: ALONE}  # the machine was switched off
 
 
 def test_a_lease_ends_unless_renewed_and_with_the_boot(

@@ -1,7 +1,9 @@
 """A small space, a free evaluator and ones that misbehave: what tests of studies search."""
 
+import errno
 import math
 import os
+import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -94,6 +96,53 @@ def parents_seen(job: Job) -> Mapping[str, float]:
     """How many of the parents' folders are those of trials before it."""
     before = {job.folder.with_name(f"{number:06d}") for number in range(job.trial.number)}
     return values_of(job.trial) | {"parents": float(len(before & set(job.parents)))}
+
+
+@dataclass
+class Killing:
+    """Some trials end their process each time, others the first few times only.
+
+    Args:
+        folder: Where it counts how often each was begun.
+        always: Numbers of the trials that end it each time.
+        first: Number of a trial to how often it does.
+        how: The signal; 0 leaves with code 3.
+    """
+
+    folder: Path
+    always: tuple[int, ...] = ()
+    first: tuple[tuple[int, int], ...] = ()
+    how: int = signal.SIGKILL
+
+    def __call__(self, job: Job) -> Mapping[str, float]:
+        number = job.trial.number
+        with open(self.folder / f"begun-{number}", "a", encoding="utf-8") as file:
+            file.write(".")
+        if number in self.always or self.begun(number) <= dict(self.first).get(number, 0):
+            if self.how == 0:
+                os._exit(3)
+            os.kill(os.getpid(), self.how)
+            time.sleep(60)  # until the signal comes
+        return values_of(job.trial)
+
+    def begun(self, number: int) -> int:
+        """How often a trial was begun."""
+        place = self.folder / f"begun-{number}"
+        return len(place.read_text(encoding="utf-8")) if place.exists() else 0
+
+
+@dataclass
+class Filling:
+    """A disk that is full when some trials are tried, as long as a file ``full`` is there."""
+
+    folder: Path
+    numbers: tuple[int, ...]
+    code: int = errno.ENOSPC
+
+    def __call__(self, job: Job) -> Mapping[str, float]:
+        if job.trial.number in self.numbers and (self.folder / "full").exists():
+            raise OSError(self.code, os.strerror(self.code), str(job.folder / "weights"))
+        return values_of(job.trial)
 
 
 def archive(study: Study) -> list[tuple[Any, ...]]:

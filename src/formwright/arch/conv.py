@@ -81,14 +81,15 @@ class SeparableConv(Convolution):
     units: Positive = 1
 
     def count(self, site: Site, load: Load) -> Count:
-        total, width = Count(), site.width
-        for _ in range(self.units):
-            out = self.out_width(site)
-            total += per_channel(self.kernel, width, load) + Count(params=self.kernel * width)
-            total += dense(load.tokens, width, out, bias=True)
-            total += Count(kept=load.tokens * width)
-            width = out
-        return total
+        out = self.out_width(site)
+        first, other = (self._unit(width, out, load) for width in (site.width, out))
+        more = self.units - 1
+        return first + Count(more * other.params, more * other.flops, more * other.kept)
+
+    def _unit(self, width: int, out: int, load: Load) -> Count:
+        total = per_channel(self.kernel, width, load) + Count(params=self.kernel * width)
+        total += dense(load.tokens, width, out, bias=True)
+        return total + Count(kept=load.tokens * width)
 
 
 @node("lightconv")

@@ -29,6 +29,7 @@ _DEFAULTS: dict[type["Node"], Mapping[str, Any]] = {}
 _TESTS: dict[type["Node"], tuple[FieldTest, ...]] = {}
 _MEMORY = "_memory"  # where a node keeps what it has found out about itself
 _ANSWERS = 256  # kept there at most
+_LARGEST = 1 << 63  # no size, count or length is as large
 _LOOSE = (int, list, tuple)  # what may be written in two ways
 
 
@@ -230,9 +231,9 @@ def _test(hint: Any) -> Callable[[Any], bool]:
             isinstance(value, tuple) and all(each(v) or isinstance(v, Open) for v in value)
         )
     if hint is float:
-        return lambda value: type(value) in (int, float) and math.isfinite(value)
+        return lambda value: math.isfinite(value) if type(value) is float else _whole(value)
     if hint is int:  # a bool is an int to Python, but not to a reader
-        return lambda value: type(value) is int
+        return _whole
     return lambda value: isinstance(value, hint)
 
 
@@ -246,8 +247,13 @@ def _settled(value: Any, hint: Any) -> Any:
         inside = args[0] if origin is tuple else None
         return tuple(_settled(item, inside) if isinstance(item, _LOOSE) else item for item in value)
     if type(value) is int and (hint is float or (origin is Annotated and args[0] is float)):
-        return float(value)
+        return float(value) if _whole(value) else value
     return value
+
+
+def _whole(value: Any) -> bool:
+    """Whether it is a whole number of a size that something can have."""
+    return type(value) is int and -_LARGEST < value < _LARGEST
 
 
 def _same(a: Any, b: Any) -> bool:

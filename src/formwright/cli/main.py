@@ -65,6 +65,11 @@ def main() -> None:
     except BrokenPipeError:  # the reader, such as `head`, had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:  # a disk that is full, a folder that is closed to us
+        where = f"{error.filename}: " if error.filename is not None else ""
+        said = error.strerror or error
+        print(f"formwright: error: {where}{said}. What was written is intact.", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

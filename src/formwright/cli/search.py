@@ -288,15 +288,18 @@ def finish(study: "Study", json: bool, code: int, more: str = "") -> None:
 
 def _print_samples(study: "Study") -> None:
     """What the model that was found says."""
-    from json import loads
-
     from formwright.cli.output import wrapped
     from formwright.draw.words import shortened
+    from formwright.files import read_json
 
     place = study.folder / "phases" / "samples.json"
-    rows = loads(place.read_bytes()) if place.exists() else []
-    for row in rows:
-        given, said = (" ".join(row[name].split()) for name in ("given", "said"))
+    rows = read_json(place, "samples", 10_000_000) if place.exists() else []
+    for row in rows if isinstance(rows, list) else ():
+        found = [row.get(name) for name in ("given", "said")] if isinstance(row, dict) else []
+        texts = [" ".join(text.split()) for text in found if isinstance(text, str)]
+        if len(texts) != 2:
+            continue
+        given, said = texts
         print(wrapped(f"given {shortened(given, 120)!r}, it says {said[:240]!r}"))
 
 

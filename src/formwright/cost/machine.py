@@ -6,17 +6,15 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, get_args
 
 from formwright.registry import Registry
+from formwright.versions import cpu as cpu  # noqa: PLC0414  # also known here
 
 Dtype = Literal["fp32", "bf16", "int8"]
 
-# Instructions that change which kernels run, and by how much.
-_INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_tile", "asimd")
 _POWERCAP = Path("/sys/class/powercap")
 _HOME, _EXPORT = "formwright.cost.runtime", "pip install 'formwright[export]'"
 _TORCH = {"torch": "pip install torch"}
@@ -89,25 +87,6 @@ def package_version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-@cache
-def cpu() -> dict[str, str]:
-    """The processor's name and the instructions that matter."""
-    facts: dict[str, str] = {}
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition(":")
-            facts.setdefault(name.strip(), value.strip())
-    except OSError:
-        pass
-    flags = set(facts.get("flags", facts.get("Features", "")).split())
-    name = facts.get("model name") or platform.processor() or platform.machine()
-    return {
-        "name": name,
-        "model": f"{facts.get('cpu family', '')}.{facts.get('model', '')}",
-        "instructions": " ".join(word for word in _INSTRUCTIONS if word in flags),
-    }
 
 
 def cores() -> int:

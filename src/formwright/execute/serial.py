@@ -1,13 +1,22 @@
-"""Evaluates in this process, one job after the other, or a batch at a time."""
+"""Evaluates in this process, one job after the other, or a batch at a time.
+
+A trial that ends this process ends the search with it. The next session begins it again, and the
+one after that. When three have died over the same trial, the fourth evaluates in a worker process,
+which the search survives, and passes the trial over if it is to blame (see ``execute.processes``).
+"""
 
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from formwright.errors import InputError
+from formwright.execute.processes import Processes
 from formwright.study import Answer, Evaluate, Executor, Job, Study
+from formwright.study.folder import record_path
 from formwright.study.job import attempt, judge
+from formwright.study.store import ALONE, Store
 
 _FREE = 0.1  # seconds: what a free evaluator may have to repeat after a crash
 
@@ -33,14 +42,36 @@ class Serial(Executor):
         self.batch = int(getattr(evaluate, "batch", 1))
         self.patience = _FREE if getattr(evaluate, "free", False) else 0.0
         self._jobs: deque[Job] = deque()
+        self._worker: Processes | None = None
+        self._deadly: set[int] = set()
 
     def start(self, study: Study) -> None:
         self.objectives = study.objectives
+        with closing(Store(record_path(study.folder))) as store:
+            suspects = store.suspects()
+        if not suspects:
+            return
+        worker = Processes(self.evaluate, 1)
+        try:
+            worker.start(study)
+        except InputError:  # it cannot be handed to another process
+            worker.close()
+            self._deadly = {n for n, losses in suspects.items() if losses >= 2 * ALONE}
+        else:
+            self._worker, self.records, self.patience = worker, True, 0.0
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        self._jobs.extend(jobs)
+        if self._worker is not None:
+            self._worker.submit(jobs)
+        else:
+            self._jobs.extend(jobs)
 
     def collect(self, timeout: float) -> list[Answer]:
+        if self._worker is not None:
+            return self._worker.collect(timeout)
+        if self._jobs and self._jobs[0].trial.number in self._deadly:
+            reason = "The process that tried it died each time, and it cannot be tried in another."
+            return [Answer(self._jobs.popleft().trial.number, reason=reason)]
         if not self._jobs:
             time.sleep(timeout)
             return []
@@ -52,7 +83,7 @@ class Serial(Executor):
 
     def close(self, patience: float = 0.0) -> list[Answer]:
         self._jobs.clear()
-        return []
+        return self._worker.close(patience) if self._worker is not None else []
 
     def _together(self, many: Any, jobs: list[Job]) -> list[Answer]:
         began = time.perf_counter()

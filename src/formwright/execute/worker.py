@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from formwright.errors import StorageError
+from formwright.errors import NoRoom, StorageError
 from formwright.space import Space
 from formwright.study.folder import record_path
 from formwright.study.job import Evaluate, Job, attempt, member_of
@@ -45,8 +46,9 @@ def work(spec: WorkerSpec, link: Connection) -> None:
     die_with(spec.parent)
     os.setpgid(0, 0)  # what the evaluator starts can then be ended together with this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # stopping is the coordinator's decision
-    worker = _Worker(spec, link)
+    worker: _Worker | None = None
     try:
+        worker = _Worker(spec, link)
         worker.say("ready")
         while worker.told() == "look":
             while not link.poll() and (claim := worker.claim()) is not None:
@@ -54,8 +56,17 @@ def work(spec: WorkerSpec, link: Connection) -> None:
             worker.say("idle")
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the coordinator has gone
         pass
+    except StorageError as error:  # no fault of a trial: the search ends with what it says
+        with suppress(OSError):
+            say(link, "stuck", why=str(error), full=isinstance(error, NoRoom))
     finally:
-        worker.close()
+        if worker is not None:
+            worker.close()
+
+
+def say(link: Connection, what: str, **more: Any) -> None:
+    """Tell the coordinator something."""
+    link.send_bytes(json.dumps({"what": what, **more}).encode())
 
 
 class _Worker:
@@ -74,7 +85,7 @@ class _Worker:
         self.store.close()
 
     def say(self, what: str, **more: Any) -> None:
-        self.link.send_bytes(json.dumps({"what": what, **more}).encode())
+        say(self.link, what, **more)
 
     def told(self) -> str:
         return self.link.recv_bytes().decode()

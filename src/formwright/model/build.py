@@ -14,7 +14,7 @@ from safetensors.torch import save
 
 from formwright.arch import Architecture, Frame, Learned, arch_id, from_json, to_json
 from formwright.errors import InputError
-from formwright.files import read_text, write_atomically, write_json
+from formwright.files import check_sealed, read_text, write_json, write_sealed
 from formwright.model.hub import hub_folder, is_hub
 from formwright.model.init import initialise
 from formwright.model.model import Model
@@ -83,8 +83,8 @@ def save_model(
     state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     # one entry only: safetensors writes several in an order that changes from run to run
     metadata = {"architecture": arch_id(model.arch)}
-    write_atomically(folder / _WEIGHTS, save(state, metadata))
-    write_atomically(folder / _ARCH, to_json(model.arch, indent=1).encode())
+    write_sealed(folder / _WEIGHTS, save(state, metadata))
+    write_sealed(folder / _ARCH, to_json(model.arch, indent=1).encode())
     for name, data in ((TASK, task), (CARD, card)):
         if data is not None:
             write_json(folder / name, data)
@@ -103,6 +103,7 @@ def load_model(
     if not (folder / _ARCH).is_file() and is_pretrained(folder):
         return load_pretrained(folder, device=device, unsafe_pickle=unsafe_pickle)
     arch = read_architecture(folder)
+    check_sealed(folder / _WEIGHTS)
     try:
         with safe_open(folder / _WEIGHTS, framework="pt", device=str(device)) as file:
             written_for = (file.metadata() or {}).get("architecture")
@@ -116,7 +117,11 @@ def load_model(
         )
     with torch.device("meta"):
         model = Model(arch)
-    model.load_state_dict(state, strict=True, assign=True)
+    try:
+        model.load_state_dict(state, strict=True, assign=True)
+    except RuntimeError as error:
+        said = " ".join(str(error).split())[:300]
+        raise InputError(f"{folder / _WEIGHTS} does not fit {_ARCH}: {said}") from None
     return model
 
 
@@ -132,6 +137,7 @@ def read_architecture(folder: str | Path) -> Architecture:
                 f"{folder} holds no model: {name} is missing. Give a folder that formwright wrote, "
                 "or one in Hugging Face's format (config.json and model.safetensors)."
             )
+    check_sealed(folder / _ARCH)
     return from_json(read_text(folder / _ARCH, "an architecture", _LARGEST))
 
 

@@ -22,7 +22,7 @@ from formwright.recipes.finals import (
 )
 from formwright.recipes.headline import is_cost
 from formwright.recipes.life import BEST, Session
-from formwright.recipes.plan import COOLED, PILOT, Plan, counted, longest, planned, reserve
+from formwright.recipes.plan import COOLED, PILOT, Plan, counted, loaded, longest, planned, reserve
 from formwright.recipes.rivals import Rival, rivals_for
 from formwright.recipes.samples import samples
 from formwright.recipes.verdict import instead, verdict
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _TRIED = 0.4  # of the time for trials: what rivals may take
 _PAIRS = 3  # models trained at two lengths, below which nothing is said of their order
 _LOOKING = 1.15  # what looks at the validation set and measurements add to the finals
+_OVER = 0.1  # of the budget: what finals may end late before it is said
 _SHORTER = 0.7  # of the planned length: below it, there are fewer finalists instead
 
 
@@ -172,24 +173,42 @@ class Course:
         rivals = best_rivals([t for t in study.trials if t.rival], plan.rivals, foreseen)
         bar = foreseen(rivals[0]) if rivals else None
         members = finalists(study, plan.finalists, foreseen, bar)
-        steps = self._length(session, plan, members, rivals)
+        share = self._share_now(session, plan)
+        steps = self._length(session, plan, [*members, *rivals], share)
         while steps < _SHORTER * plan.steps and len(members) > 1:
             members.remove(max(members[1:], key=lambda trial: _step(trial, plan)))
-            steps = self._length(session, plan, members, rivals)
+            steps = self._length(session, plan, [*members, *rivals], share)
+        self._warn(session, plan, steps, [*members, *rivals], share)
         # dear ones first, by counts: the order must not depend on a clock
         order = sorted([*members, *rivals], key=lambda trial: -trial.values.get("flops", 0.0))
         return {"trials": [trial.number for trial in order], "steps": steps}
 
-    def _length(
-        self, session: Session, plan: Plan, members: Sequence[Trial], rivals: Sequence[Trial]
-    ) -> int:
+    def _share_now(self, session: Session, plan: Plan) -> float:
+        """The share of a processor that training gets just now: others may have come since."""
+        return 1.0 if plan.seconds is None else self._pace(self.rivals(session)[0].arch)[1]
+
+    def _length(self, session: Session, plan: Plan, entrants: Sequence[Trial], share: float) -> int:
         """Steps that all of them can be trained for in the time that is left."""
         if plan.seconds is None:
             return plan.steps
         left = plan.seconds - session.spent() - reserve(session.recipe.workers)
-        often = plan.seeds + (PILOT * len(plan.rates) if len(plan.rates) > 1 else 0.0)
-        paces = [_LOOKING * often * _step(trial, plan) for trial in (*members, *rivals)]
-        return max(plan.stages[-1], longest(left, session.recipe.workers, paces or [1.0]))
+        paces = _paces(plan, entrants, share)
+        return max(plan.stages[-1], longest(left, session.recipe.workers, paces))
+
+    def _warn(
+        self, session: Session, plan: Plan, steps: int, entrants: Sequence[Trial], share: float
+    ) -> None:
+        """Say so where even the shortest finals take longer than the time that is left."""
+        if plan.seconds is None:
+            return
+        needed = steps * loaded(session.recipe.workers, _paces(plan, entrants, share))
+        over = session.spent() + reserve(session.recipe.workers) + needed - plan.seconds
+        if over > _OVER * plan.seconds:
+            session.say(
+                f"the finals will end about {over:.0f} s after the budget: training gets "
+                f"{share:.2f} of a processor just now, and less than {steps:,} steps would say "
+                "nothing beside the trials"
+            )
 
     def _forecast(self, session: Session, plan: Plan) -> Forecast:
         study = session.study
@@ -242,10 +261,19 @@ def _grown(first: int, last: int) -> tuple[int, ...]:
     return tuple(stages)
 
 
-def _step(trial: Trial, plan: Plan) -> float:
-    """Seconds of one training step of a trial, at the share of a processor that it got."""
+def _paces(plan: Plan, entrants: Sequence[Trial], share: float) -> list[float]:
+    """Seconds that each takes for a step of the finals, pilots, seeds and looks included."""
+    often = plan.seeds + (PILOT * len(plan.rates) if len(plan.rates) > 1 else 0.0)
+    return [_LOOKING * often * _step(trial, plan, share) for trial in entrants] or [1.0]
+
+
+def _step(trial: Trial, plan: Plan, share: float = 1.0) -> float:
+    """Seconds of one training step of a trial, at the share of a processor that it gets.
+
+    That is the lesser of what it got when it was tried, beside others, and what there is just now.
+    """
     taken = trial.values.get("step_seconds", plan.step_seconds)
-    return taken / min(1.0, max(0.1, trial.values.get("processor_share", 1.0)))
+    return taken / min(1.0, max(0.05, min(share, trial.values.get("processor_share", 1.0))))
 
 
 def _plain_data(task: Any) -> dict[str, Any]:

@@ -16,10 +16,17 @@ from formwright.arch import Architecture, arch_id, notation, parse
 from formwright.cost import Target, calibrate
 from formwright.cost.machine import describe_machine
 from formwright.cost.meter import using_threads
-from formwright.errors import FormatError, FormwrightError, InputError, Stopped
+from formwright.errors import FormatError, FormwrightError, InputError, Stopped, StorageError
 from formwright.estimate.inherited import BASELINE
 from formwright.execute import executor_for
-from formwright.files import discreet, read_json, write_atomically, write_json
+from formwright.files import (
+    check_sealed,
+    discreet,
+    read_json,
+    write_atomically,
+    write_json,
+    write_sealed,
+)
 from formwright.model.build import CARD
 from formwright.recipes.recipe import RECIPES, Recipe, recipe
 from formwright.recipes.together import search_together
@@ -34,6 +41,7 @@ from formwright.train import TrainConfig
 from formwright.train.engine import Loss
 from formwright.train.run import tidy
 from formwright.trial import Proposal, Trial
+from formwright.versions import changes
 
 Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
@@ -56,6 +64,28 @@ class Heeding(Job):
     """
 
     stop: Stop | None = None
+
+
+class Heeded:
+    """An estimator whose jobs can be asked to stop; in another process it is the estimator alone.
+
+    Args:
+        estimator: Who evaluates.
+        stop: Asked several times a second.
+    """
+
+    def __init__(self, estimator: Evaluate, stop: Stop) -> None:
+        self.estimator, self.stop = estimator, stop
+
+    def __call__(self, job: Job) -> Mapping[str, float]:
+        return self.estimator(Heeding(**vars(job), stop=self.stop))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _alone, (self.estimator,)
+
+
+def _alone(estimator: Evaluate) -> Evaluate:
+    return estimator
 
 
 class Session:
@@ -129,11 +159,18 @@ class Session:
         """Keep a JSON value under a name, in place of what was there."""
         self._worked, place = True, self._place(name)
         place.parent.mkdir(exist_ok=True)
-        write_atomically(place, json.dumps(value, indent=1).encode())
+        write_sealed(place, json.dumps(value, indent=1).encode())
 
     def recall(self, name: str) -> Any:
         """What an earlier phase has kept."""
-        return json.loads(self._place(name).read_bytes())
+        place = self._place(name)
+        try:
+            check_sealed(place)
+            return json.loads(place.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise StorageError(
+                f"{place} cannot be read ({error}). Delete it to have it computed anew."
+            ) from None
 
     def has(self, name: str) -> bool:
         """Whether an earlier phase has kept something under a name."""
@@ -280,8 +317,7 @@ class Session:
         self._worked, workers = True, self.recipe.workers
         in_process = workers == 1 and not hasattr(estimator, "evaluate_many") and not self.hire
         if self.stop is not None and in_process:
-            asked = estimator
-            estimator = lambda job: self.evaluate(asked, **vars(job))  # noqa: E731
+            estimator = Heeded(estimator, self.stop)
         self.ending = run(
             self.study,
             (self.hire or executor_for)(estimator, workers),
@@ -422,6 +458,9 @@ def conduct(
     session = Session(recipe, study, hire=hire, processes=processes, **heard)
     if recipe.ENDS and session.concluded:
         return "exhausted"
+    if study.state.total:
+        for sentence in changes(study.meta):
+            session.say(f"note: {sentence}")
     try:
         # Processes that compete for cores with several threads each are many times slower, and
         # results would depend on their number.
@@ -465,7 +504,10 @@ def as_baseline(rival: Trial) -> Baseline:
 def target_of(study: Study) -> Target | None:
     """Where the study measures latency; None where it does not."""
     data = study.meta.get("target")
-    return Target(**data) if data else None
+    try:
+        return Target(**data) if data else None
+    except (TypeError, ValueError, FormwrightError) as error:
+        raise StorageError(f"The target of {study.folder} is damaged: {error}") from None
 
 
 # --- whether it is the same search ------------------------------------------------------
@@ -477,8 +519,13 @@ def recipe_of(study: Study) -> Recipe:
     if not name:
         raise FormatError(f"{study.folder} was not begun by a search that can be continued here.")
     restore = RECIPES.get(name).restore
-    found = restore(study) if restore is not None else _by_name(name, preset, study)
-    return replace(found, **(study.meta.get("free") or {}))
+    try:
+        found = restore(study) if restore is not None else _by_name(name, preset, study)
+        return replace(found, **(study.meta.get("free") or {}))
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        raise StorageError(
+            f"What {study.folder} was begun with is damaged: {type(error).__name__}: {error}."
+        ) from None
 
 
 def _by_name(name: str, preset: str, study: Study) -> Recipe:

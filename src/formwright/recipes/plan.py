@@ -165,11 +165,21 @@ def longest(seconds: float, workers: int, paces: Sequence[float]) -> int:
         workers: Processes, each of which takes the dearest that is left.
         paces: Seconds of one step of each model.
     """
+    return max(1, int(seconds / loaded(workers, paces)))
+
+
+def loaded(workers: int, paces: Sequence[float]) -> float:
+    """Seconds until the last process has taken one step of every model that it has.
+
+    Args:
+        workers: Processes, each of which takes the dearest that is left.
+        paces: Seconds of one step of each model.
+    """
     busy = [0.0] * max(1, workers)
     for pace in sorted(paces, reverse=True):
         least = min(range(len(busy)), key=busy.__getitem__)
         busy[least] += pace
-    return max(1, int(seconds / max(busy)))
+    return max(busy)
 
 
 def _entrants(seconds: float) -> tuple[int, int, tuple[float, ...], int]:

@@ -15,6 +15,7 @@ from formwright.arch import Architecture, parse
 from formwright.errors import FormwrightError
 from formwright.space import Space
 from formwright.study import Progress, Study
+from formwright.study.checking import too_deep
 from formwright.study.front import counting, eligible
 from formwright.study.job import member_of
 from formwright.study.outcome import Outcome, read_outcome
@@ -119,9 +120,10 @@ class Material:
         if self.folder is None:
             return None
         try:
-            return json.loads((self.folder / name).read_bytes())
-        except (OSError, ValueError):
+            found = json.loads((self.folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
             return None
+        return None if too_deep(found) else found
 
     @cached_property
     def baseline(self) -> Architecture | None:

@@ -7,6 +7,7 @@ their hash, and images from the page itself; no network, no forms, no frames.
 import base64
 import hashlib
 import time
+import warnings
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -22,7 +23,7 @@ _SCRIPT = ("base", "trial", "beside", "chart", "table", "page")
 
 def page_html(material: Material) -> str:
     """The whole report."""
-    shown = [(section, section.html(material)) for section in sections()]
+    shown = [(section, _drawn(section, material)) for section in sections()]
     parts = [(section, html) for section, html in shown if html is not None]
     if not any(trial.done for trial in material.trials):  # then the reasons are what matters
         parts.sort(key=lambda part: part[0].id not in ("result", "failures"))
@@ -84,6 +85,16 @@ def page_script(*names: str) -> str:
     """Files of the script one after the other, in a room of their own."""
     parts = [_resource(f"script/{name}.js") for name in names]
     return '"use strict";\n(async () => {\n' + "\n".join(parts) + "})();\n"
+
+
+def _drawn(section: Section, material: Material) -> Safe | None:
+    """The content of a section; one whose files are damaged says so, and the others are shown."""
+    try:
+        return section.html(material)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        what = f"what the search kept for it cannot be read ({type(error).__name__}: {error})"
+        warnings.warn(f"The section {section.id} cannot be drawn: {what}.", stacklevel=2)
+        return tag("p", f"This part cannot be drawn: {what}.")
 
 
 def _section(section: Section, html: Safe) -> Safe:

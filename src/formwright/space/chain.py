@@ -36,6 +36,9 @@ _NORM = LayerNorm(eps=1e-12)
 _UNITS = 2  # separable convolutions of one S; only then do the published FLOPs agree
 
 
+_MOST = 100  # blocks, layers of a block, kinds of layers
+
+
 @dataclass(frozen=True)
 class Links:
     """What chains are made of.
@@ -63,6 +66,11 @@ class Links:
             raise SpecError(
                 f"{self.blocks} blocks of {self.layers} layers are no chain; give at least one of "
                 "each."
+            )
+        if max(self.blocks, self.layers, len(self.kinds)) > _MOST:
+            raise SpecError(
+                f"{self.blocks} blocks of {self.layers} layers of {len(self.kinds)} kinds are more "
+                f"than a chain can have: at most {_MOST} of each."
             )
         if not self.widths or list(self.widths) != sorted(set(self.widths)):
             raise SpecError(f"widths={self.widths} must be rising numbers.")
@@ -260,6 +268,10 @@ class ChainSpace(Countable, Enumerable, Invertible):
                 '"base" must hold an architecture and "links" what blocks are made of.'
             )
         told: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in links.items()}
+        usual = vars(Links())
+        for key, value in told.items():
+            if type(value) is not type(usual.get(key)) or not _small(value):
+                raise FormatError(f"This chain is damaged: {key} cannot be {value!r:.60}.")
         try:
             return cls(base, Links(**told), name=str(data.get("name")))
         except TypeError as error:
@@ -319,3 +331,10 @@ def _dealt(runs: Sequence[tuple[int, list[str]]], links: Links) -> list[str] | N
         sizes = [len(words) // count + (i < len(words) % count) for i in range(count)]
         found += [f"{width} {' '.join(islice(rest, size))}" for size in sizes]
     return found if spare == 0 and len(found) == links.blocks else None
+
+
+def _small(value: Any) -> bool:
+    """Whether numbers, also those in a list, are of a size that a chain can have."""
+    if isinstance(value, tuple):
+        return len(value) <= 1000 and all(isinstance(v, str) or _small(v) for v in value)
+    return type(value) is int and 0 <= value < 1 << 20

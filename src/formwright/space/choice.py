@@ -20,6 +20,8 @@ Value = int | float | tuple[int, ...]  # what a decision stores: flat, and plain
 Rounding = Literal["nearest", "down", "up"]
 LayerMap = Literal["first", "spread", "to_last"]
 
+_MOST_NUMBERS = 100_000  # of one decision
+_MOST_COPIES = 1_000  # of one unit
 _CLOSE = 1e-9  # products of fractions that are whole numbers but for this are whole
 
 
@@ -112,6 +114,11 @@ class Span(Choice):
                 f"number {self.name!r} from {self.low} to {self.high} in steps of {self.step} "
                 "holds no number; give low <= high and a step above 0."
             )
+        if (self.high - self.low) / self.step > _MOST_NUMBERS:
+            raise SpecError(
+                f"number {self.name!r} from {self.low} to {self.high} in steps of {self.step} "
+                f"holds more than {_MOST_NUMBERS:,} numbers; take larger steps."
+            )
 
     @property
     def numbers(self) -> tuple[int | float, ...]:
@@ -154,6 +161,8 @@ class Derived(Open):
     def number(self, of: float, ratio: float) -> int:
         """The result for given factors."""
         share = of * ratio / self.multiple
+        if not share < 1 << 63:
+            raise SpecError(f"{ratio} times {of} is no size that anything can have.")
         match self.rounding:
             case "up":
                 count = math.ceil(share - _CLOSE)
@@ -194,6 +203,10 @@ class Repeat(Choice):
             raise SpecError(
                 f"repeat {self.name!r} from {self.low} to {self.high} is empty; "
                 "give 0 <= low <= high."
+            )
+        if max(self.high, self.among or 0) > _MOST_COPIES:
+            raise SpecError(
+                f"repeat {self.name!r} has more than {_MOST_COPIES:,} copies; give fewer."
             )
         if self.among is not None and self.among < self.high:
             raise SpecError(

@@ -66,8 +66,12 @@ class Choosing(Part):
             part.visit(pick)
 
     def build(self, decisions: Decisions) -> Any:
-        (item,) = self.items(decisions)
-        return item
+        items = self.items(decisions)
+        if len(items) != 1:
+            raise SpecError(
+                f"The choice {self.name!r} stands for {len(items)} things where one must stand."
+            )
+        return items[0]
 
     def match(self, value: Any, taken: Decisions) -> Iterator[Decisions]:
         for used, found in self.match_items((value,), taken):
@@ -113,6 +117,11 @@ class One(Choosing):
         return self.values
 
     def chosen(self, value: Value) -> tuple[Part, ...]:
+        if value not in self.behind:
+            raise SpecError(
+                f"{value!r} is no option of the choice {self.name!r}; it has {len(self.behind)}. "
+                "Choices of one name are one decision, so they have the same options."
+            )
         return (self.behind[value],)
 
     def items(self, decisions: Decisions) -> tuple[Any, ...]:

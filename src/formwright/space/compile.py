@@ -56,10 +56,16 @@ def linked(root: Part) -> dict[str, Choosing]:
     """Every decision by name, numbers joined to the decisions that bound them or give them."""
     from_name: dict[str, Choosing] = {}
     for found in root.choosings():
-        from_name.setdefault(found.name, found)
+        known = from_name.setdefault(found.name, found)
+        if type(known) is not type(found):
+            raise SpecError(f"Two choices called {found.name!r} are of different kinds.")
     for part in _walk(root):
         if isinstance(part, Number) and part.of is not None:
             part.driver = from_name.get(part.of)
+            if part.driver is not None and not part.driver.numeric:
+                raise SpecError(
+                    f"The number {part.name!r} is bounded by {part.of!r}, which is no number."
+                )
         elif isinstance(part, Elsewhere):
             part.driver = from_name.get(part.name)
             if part.driver is None or not part.driver.numeric:

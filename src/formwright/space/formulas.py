@@ -164,10 +164,11 @@ class FormulaSpace(GeneSpace, Crossable, Comparable, Guided):
 
     @property
     def _heads(self) -> int:
-        first = self.base.layers.layers[0]
-        assert isinstance(first, Residual)
-        assert isinstance(first.inner, Formula)
-        return first.inner.heads
+        layers = self.base.layers.layers
+        first = layers[0].inner if layers and isinstance(layers[0], Residual) else None
+        if not isinstance(first, Formula):
+            raise SpecError("The first layer of a space of formulas must hold one.")
+        return first.heads
 
     def _data(self, make: Callable[[int], Formula]) -> Any:
         return gene_data(tidied(make(self._heads)))

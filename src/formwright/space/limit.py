@@ -24,6 +24,8 @@ _COUNTS: dict[str, Callable[[Architecture], int]] = {
 
 def counted(what: Countable, arch: Architecture) -> int:
     """One count of an architecture by its name."""
+    if not isinstance(arch, Architecture):
+        raise SpecError(f"{what} can be limited in spaces of architectures only.")
     return _COUNTS[what](arch)
 
 

@@ -118,8 +118,15 @@ def space_from_data(data: Any) -> Space:
         raise FormatError("A space is a JSON object, and this is something else.")
     SPACES.load()  # which may bring kinds with them
     constraints = from_data(data.get("constraints", []), "constraints")
+    if not isinstance(constraints, tuple):
+        raise FormatError('"constraints" must be a list.')
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
             raise FormatError('"constraints" must hold constraints only.')
     kind = KINDS.get(str(data.get("kind", "tree")))  # files of the first format name none
-    return kind.from_data(data).limited(*constraints)
+    try:
+        return kind.from_data(data).limited(*constraints)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise FormatError(f"This space is damaged: {type(error).__name__}: {error}.") from None
+    except RecursionError:
+        raise FormatError("This space is damaged: it is nested too deep.") from None

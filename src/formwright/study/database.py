@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from formwright.errors import InputError, StorageError
+from formwright.errors import InputError, NoRoom, StorageError
 from formwright.study.schema import APPLICATION, FORMAT_VERSION, RULES, TABLES
 
 _PATIENCE = 60.0  # seconds to wait for another process's commit; each takes milliseconds
@@ -74,8 +74,8 @@ class Database:
         """Turn what SQLite says into one sentence with the path and what to do."""
         try:
             yield
-        except sqlite3.Error as error:
-            raise StorageError(explain(self.path, error)) from error
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
+            raise trouble(self.path, error) from error
 
     def tidy(self) -> None:
         """Move the log into the main file as far as readers allow: a copy of it is then whole."""
@@ -128,7 +128,7 @@ def create(path: Path, meta: dict[str, str]) -> None:
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        raise StorageError(explain(path, error)) from error
+        raise trouble(path, error) from error
     finally:
         connection.close()
 
@@ -143,14 +143,14 @@ def connect(path: Path, readonly: bool, new: bool = False) -> sqlite3.Connection
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # survives power loss, not kills alone
         return connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if readonly and not Path(f"{path}-wal").exists():
             # A folder that may not be written to: nobody writes, so nobody needs to be watched.
             try:
                 return _opened(path, "immutable=1")
-            except sqlite3.Error:
+            except (sqlite3.Error, UnicodeDecodeError):
                 pass
-        raise StorageError(explain(path, error)) from error
+        raise trouble(path, error) from error
 
 
 def _opened(path: Path, options: str) -> sqlite3.Connection:
@@ -169,7 +169,14 @@ def _opened(path: Path, options: str) -> sqlite3.Connection:
     return connection
 
 
-def explain(path: Path, error: sqlite3.Error) -> str:
+def trouble(path: Path, error: Exception) -> StorageError:
+    """What SQLite says, as an exception of ours."""
+    name = str(getattr(error, "sqlite_errorname", ""))
+    kind = NoRoom if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else StorageError
+    return kind(explain(path, error))
+
+
+def explain(path: Path, error: Exception) -> str:
     """What SQLite says, in one sentence with the path and what to do."""
     name, said = getattr(error, "sqlite_errorname", ""), str(error)
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
@@ -179,7 +186,7 @@ def explain(path: Path, error: sqlite3.Error) -> str:
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return f"{path} cannot be opened for writing: {said}. Check the permissions of its folder."
-    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+    if not name or name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return (
             f"{path} is damaged or not a study: {said}. Restore it from a copy, "
             "or choose another folder."

@@ -16,7 +16,7 @@ from formwright.errors import StorageError
 _SHARED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs"}
 _SHARED |= {"glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.ceph", "fuse.s3fs", "ocfs2", "gfs2"}
 _TRIAL_BYTES = 16_384  # a row of the record and its share of the log, with room to spare
-_SPARE_BYTES = 16 << 20
+SPARE_BYTES = 16 << 20  # free at least, before a session begins
 
 
 def record_path(folder: Path) -> Path:
@@ -37,7 +37,7 @@ def check_disk(folder: Path, trials: int = 0, mounts: str | None = None) -> None
             f"{folder} is on a network file system ({kind}), where a study can be damaged. "
             "Choose a folder on a local disk; copy it to the network when the search has ended."
         )
-    needed, free = _SPARE_BYTES + trials * _TRIAL_BYTES, shutil.disk_usage(folder).free
+    needed, free = SPARE_BYTES + trials * _TRIAL_BYTES, shutil.disk_usage(folder).free
     if free < needed:
         raise StorageError(
             f"{folder} has {free / 1e6:.0f} MB of free space; the record of {trials} more trials "

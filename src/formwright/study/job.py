@@ -2,8 +2,9 @@
 
 An evaluator is any callable that takes a ``Job`` and returns a mapping of names to numbers, with
 at least every objective of the study among them. An exception is the reason of a failed trial; what
-was measured before it is kept where the exception has it, by name, in ``values``. Three things are
-optional:
+was measured before it is kept where the exception has it, by name, in ``values``. A disk that is
+full or failing is no property of what was tried: it ends the search, and the trial waits for the
+next session. Three things are optional:
 
     evaluate.evaluate_many(jobs)  a list of mappings (or exceptions), one for each job, for
                                   evaluators that are faster on many; ``evaluate.batch`` says how
@@ -28,8 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from formwright.arch import parse
-from formwright.files import discreet
-from formwright.study.folder import trial_folder
+from formwright.errors import NoRoom
+from formwright.files import discreet, disk_trouble
+from formwright.study.folder import SPARE_BYTES, trial_folder
 from formwright.study.rows import plain_values
 from formwright.trial import Objective, Trial, usable
 
@@ -164,7 +166,11 @@ class Executor(ABC):
 
 
 def attempt(evaluate: Evaluate, job: Job, objectives: Sequence[Objective]) -> Answer:
-    """Evaluate one job. Whatever goes wrong becomes the reason of a failed trial."""
+    """Evaluate one job. Whatever goes wrong becomes the reason of a failed trial.
+
+    Raises:
+        NoRoom: The disk is at fault, and not what was tried.
+    """
     began = time.perf_counter()
     try:
         found: Any = evaluate(job)
@@ -174,9 +180,10 @@ def attempt(evaluate: Evaluate, job: Job, objectives: Sequence[Objective]) -> An
 
 
 def judge(found: Any, job: Job, objectives: Sequence[Objective], seconds: float) -> Answer:
-    """What an evaluator gave back, as an answer."""
+    """What an evaluator gave back, as an answer; raises ``NoRoom`` where the disk is at fault."""
     number = job.trial.number
     if isinstance(found, BaseException):
+        _blame_disk(found, job)
         _keep_traceback(found, job.folder)
         return Answer(number, _carried(found), one_sentence(found), seconds)
     try:
@@ -188,6 +195,19 @@ def judge(found: Any, job: Job, objectives: Sequence[Objective], seconds: float)
     if reason:
         reason = reason[0].upper() + reason[1:]
     return Answer(number, plain_values(values), reason, seconds)
+
+
+def _blame_disk(error: BaseException, job: Job) -> None:
+    """Want of space, or a disk that fails, ends the search and not the trial."""
+    study = job.folder.parents[1]
+    trouble = disk_trouble(error, study)
+    if trouble:
+        told = f" {error}" if isinstance(error, NoRoom) else ""
+        raise NoRoom(
+            f"Trial {job.trial.number} of {study} could not go on: {trouble}.{told} It was taken "
+            f"back and nothing on record is lost. See to it that at least {SPARE_BYTES:,} bytes "
+            f"can be written there, then continue with: formwright resume {study}"
+        ) from error
 
 
 def _carried(error: BaseException) -> dict[str, float]:
@@ -206,6 +226,8 @@ def job_seed(seed: int, number: int) -> int:
 def one_sentence(error: BaseException) -> str:
     """Kind and message of an exception on one line."""
     message = discreet(" ".join(str(error).split()))
+    if isinstance(error, MemoryError) and not message:
+        message = "there was not enough memory."
     if len(message) > 500:
         message = message[:500] + "..."
     return f"{type(error).__name__}: {message}" if message else f"{type(error).__name__}."

@@ -7,20 +7,20 @@ evaluator gives the same values.
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 from typing import Any, Literal
 
 from formwright.arch import Architecture, arch_id, notation
-from formwright.errors import FormwrightError, InputError
+from formwright.errors import FormwrightError, InputError, StorageError
 from formwright.study.job import Answer, Executor, Job, member_of, one_sentence
 from formwright.study.rows import Addition, as_stored, written
 from formwright.study.store import Store
 from formwright.study.study import Study
-from formwright.trial import APART, CONTROL, FINAL, RIVAL, Proposal, State, Trial, key_of
+from formwright.trial import APART, CONTROL, FINAL, RIVAL, Pending, Proposal, State, Trial, key_of
 
 Ending = Literal["trials", "seconds", "exhausted", "stopped"]
 OnEvent = Callable[["Event"], None]
@@ -86,9 +86,13 @@ def run(
                 ending = search.turn(trials, seconds, stop)
             search.settle(executor.close(_FAREWELL if ending == "stopped" else inf))
             search.commit()
-        finally:
+        except BaseException:
             executor.close()
-            store.end(ending or "interrupted")
+            with suppress(StorageError):  # a full disk, say; the next session takes trials back
+                store.end("interrupted")
+            raise
+        executor.close()
+        store.end(ending)
         search.tell(Event("ended", ending=ending))
     return ending
 
@@ -109,7 +113,7 @@ class _Search:
         self.space, self.window = study.space, study.rules.window
         self.strategy = study.make_strategy(**options)
         self.trials = store.trials()
-        known = {_asked(trial) for trial in self.trials}
+        known = {_asked(trial) for trial in self.trials} if first else set()
         self.asked = sum(map(_taught, self.trials))  # of the strategy, or its control
         self.given = [proposal for proposal in first if _asked(proposal) not in known]
         self.first: dict[Any, int] = {}  # what would be measured to the first trial of it
@@ -118,7 +122,7 @@ class _Search:
         self.told = 0  # and up to here the strategy knows them
         # The others, as they were proposed. Some may have ended meanwhile, but whether they have
         # is a matter of chance, and the strategy must not see it.
-        self.pending: deque[Trial] = deque()
+        self.pending = Pending()
         self.exhausted = False
         self.open = 0  # trials that have not ended
         # Not yet on record:
@@ -138,7 +142,8 @@ class _Search:
         due = max(0, min(self.ended, len(self.trials) - self.window + 1))
         self.strategy.tell_all([trial for trial in self.trials[:due] if _taught(trial)])
         self.told = due
-        self.pending.extend(_as_proposed(trial) for trial in self.trials[due:])
+        for trial in filter(_taught, self.trials[due:]):
+            self.pending.add(_as_proposed(trial))
         for trial in [t for t in self.trials[self.ended :] if not t.finished]:
             self.open += 1
             if trial.original is None:
@@ -147,6 +152,8 @@ class _Search:
                 self._end(_copied(trial, self.trials[trial.original]))
             else:
                 self.copies.setdefault(trial.original, []).append(trial.number)
+        if not self.executor.records:
+            self.store.take([job.trial.number for job in self.jobs])
         self.commit()
 
     # ---------------------------------------------------------------------------------- turns
@@ -223,8 +230,8 @@ class _Search:
             while self.told < number - self.window + 1:
                 if _taught(self.trials[self.told]):
                     self.strategy.tell(self.trials[self.told])
+                    self.pending.drop()
                 self.told += 1
-                self.pending.popleft()
             proposal = self._proposal(number)
             if proposal is None:
                 self.exhausted = True
@@ -237,7 +244,7 @@ class _Search:
             rng = Random(f"{self.study.seed}/control/{number}")
             fidelity = self.strategy.fidelity()
             return Proposal(decisions=self.space.sample(rng), origin=CONTROL, **fidelity)
-        return self.strategy.ask(number, tuple(filter(_taught, self.pending)))
+        return self.strategy.ask(number, self.pending)
 
     def _add(self, number: int, proposal: Proposal) -> None:
         if proposal.continues is not None and not 0 <= proposal.continues < number:
@@ -281,7 +288,8 @@ class _Search:
 
     def _place(self, addition: Addition) -> None:
         self.trials.append(addition.trial)
-        self.pending.append(_as_proposed(addition.trial))
+        if _taught(addition.trial):
+            self.pending.add(_as_proposed(addition.trial))
         self.added.append(addition)
         self.open += not addition.trial.finished
         self.asked += _taught(addition.trial)

@@ -10,9 +10,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from formwright.errors import StorageError
 from formwright.locks import Lock
-from formwright.study.database import connect, explain
+from formwright.study.database import connect, trouble
 from formwright.study.folder import check_disk, record_path
 from formwright.study.rows import dumped
 from formwright.study.schema import FORMAT_VERSION, RULES
@@ -72,7 +71,7 @@ def upgrade(folder: Path) -> None:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise StorageError(explain(path, error)) from error
+        raise trouble(path, error) from error
     finally:
         lock.close()
 

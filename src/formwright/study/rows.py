@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from formwright.study.checking import DEEPEST, too_deep
 from formwright.trial import Trial
 
 COLUMNS = (
@@ -16,7 +17,7 @@ FINISH = (
     "expires = NULL WHERE number = ? AND state IN ('waiting', 'running')"
 )
 ADD = (
-    "INSERT INTO trials (number, decisions, arch, notation, parents, rung, steps, train_seconds, "
+    "INSERT INTO trials (number, decisions, arch, notation, parents, rung, steps, train_seconds, "  # noqa: S608  # our own words
     "continues, origin, note, details, original, created, state, results, reason, seconds, "
     f"finished, clock, worker) VALUES ({', '.join('?' * 21)})"
 )
@@ -79,6 +80,11 @@ def trials_of(rows: list[tuple[Any, ...]]) -> list[Trial]:
         json.loads(f"[{','.join([row[i] for row in rows])}]") for i in (12, 13, 14, 15)
     )
     nested = any("[" in row[12] for row in rows)
+    for values, i in ((decisions, 12), (details, 15)):
+        for value, row in zip(values, rows, strict=True):
+            # Most have few brackets, and are not walked over.
+            if row[i].count("[") + row[i].count("{") > DEEPEST and too_deep(value):
+                raise ValueError(f"trial {row[0]} is nested more than {DEEPEST} deep")
     return [
         Trial(
             number, _frozen(d) if nested else d, arch, state, v, reason, tuple(p), rung, steps,

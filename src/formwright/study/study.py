@@ -16,6 +16,7 @@ from formwright.locks import Lock, holder
 from formwright.space import Space, space_data, space_from_data
 from formwright.strategy.blackbox import Strategy, make_strategy
 from formwright.study import database
+from formwright.study.checking import check_meta
 from formwright.study.database import Outdated
 from formwright.study.folder import check_disk, record_path, trial_folder
 from formwright.study.front import counting, front
@@ -25,7 +26,10 @@ from formwright.study.rows import dumped
 from formwright.study.schema import FORMAT_VERSION
 from formwright.study.store import Store
 from formwright.trial import Objective, Trial
-from formwright.versions import versions
+from formwright.versions import RESULTS, cpu, versions
+
+
+_FEW = 8  # workers of one machine, which do not straggle by much
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Rules:
 
     Args:
         window: Trial ``n`` is proposed when trials 0 to ``n - window`` have ended, so this many
-            can run at once. 1 for one worker, about twice their number for several, the size of
-            a batch for an evaluator that takes many.
+            can run at once. 1 for one worker, twice their number for a few, eight times for
+            many, the size of a batch for an evaluator that takes many.
         control: Every so manieth trial is drawn at random, so that the search carries its own
             comparison with random search; 0 for none.
         limits: Name of a value to the most it may be, for the front and the strategy.
@@ -54,8 +58,13 @@ class Rules:
 
     @classmethod
     def for_workers(cls, workers: int, **others: Any) -> "Rules":
-        """The usual window for a number of workers: each has a trial, and one more waits."""
-        return cls(window=1 if workers == 1 else 2 * workers, **others)
+        """The usual window for a number of workers: each has a trial, and more wait.
+
+        One more for each of a few; seven for each of many, or stragglers would leave more than half
+        of them without work (docs/scale.md).
+        """
+        each = 2 if workers <= _FEW else 8
+        return cls(window=1 if workers == 1 else each * workers, **others)
 
 
 @dataclass(frozen=True)
@@ -93,16 +102,20 @@ class Study:
     def __init__(self, folder: Path, space: Space | None = None) -> None:
         self.folder = folder
         self._store = _opened(folder)
-        self.meta: dict[str, Any] = self._store.meta()
         try:
+            self.meta: dict[str, Any] = self._store.meta()
+            check_meta(self.meta)
             self.objectives = tuple(Objective(*pair) for pair in self.meta["objectives"])
             self.rules = Rules(**self.meta["rules"])
             self.seed: int = self.meta["seed"]
             self.strategy_name: str = self.meta["strategy"]["name"]
             self.options: dict[str, Any] = self.meta["strategy"]["options"]
-        except (KeyError, TypeError) as error:
+        except (LookupError, TypeError, ValueError, InputError) as error:
             self._store.close()
             raise StorageError(f"{self._store.path} is damaged: meta data: {error}.") from None
+        except BaseException:
+            self._store.close()
+            raise
         self._given = space
         self._space: Space | None = None
         self._settled: list[Trial] = []  # finished trials never change, so they are read once
@@ -139,6 +152,8 @@ class Study:
             "format": FORMAT_VERSION,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "versions": {**versions(), "sqlite": sqlite3.sqlite_version},
+            "results": RESULTS,
+            "processor": cpu(),
             "objectives": [[o.name, o.direction] for o in objectives],
             "space": space_data(space),
             "strategy": {"name": strategy, "options": dict(options or {})},
@@ -258,6 +273,7 @@ class Study:
         Args:
             trials: How many more are expected, to see whether the disk has room.
         """
+        self._check_results()
         check_disk(self.folder, trials)
         lock = Lock(self.folder)
         try:
@@ -268,6 +284,19 @@ class Study:
                 store.close()
         finally:
             lock.close()
+
+    def _check_results(self) -> None:
+        """Refuse to mix results of programs that search or evaluate differently."""
+        begun = self.meta.get("results", RESULTS)
+        if begun != RESULTS:
+            made = self.meta.get("versions")
+            by = made.get("formwright", "?") if isinstance(made, Mapping) else "?"
+            raise InputError(
+                f"{self.folder} was begun by formwright {by}, whose trials (results version "
+                f"{begun}) are not those of this program (version {RESULTS}): continuing would mix "
+                f"the two. Continue it with formwright {by}, or begin anew in another folder; it "
+                "can still be shown and reported."
+            )
 
     def _restored(self) -> Space:
         if self._given is not None:

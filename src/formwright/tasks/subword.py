@@ -130,7 +130,7 @@ def train(kind: str, size: int, texts: Iterable[str], specials: Sequence[str]) -
         alphabet = sorted(tk.pre_tokenizers.ByteLevel.alphabet())
         trainer = tk.trainers.BpeTrainer(initial_alphabet=alphabet, **asked)
     else:
-        inner = _as_bert(tk, tk.models.WordPiece(unk_token="<unknown>"), lowercase=True)
+        inner = _as_bert(tk, tk.models.WordPiece(unk_token="<unknown>"), lowercase=True)  # noqa: S106  # a symbol
         trainer = tk.trainers.WordPieceTrainer(**asked)
     inner.train_from_iterator(texts, trainer)
     return Subwords(spec, inner, specials, ours=True)
@@ -147,7 +147,7 @@ def from_path(spec: str, specials: Sequence[str]) -> Subwords:
             model = tk.models.BPE.from_file(names["vocab.json"], names["merges.txt"])
             inner = _as_gpt2(tk, model)
         elif "vocab.txt" in names and "tokenizer.json" not in names:
-            model = tk.models.WordPiece.from_file(names["vocab.txt"], unk_token="[UNK]")
+            model = tk.models.WordPiece.from_file(names["vocab.txt"], unk_token="[UNK]")  # noqa: S106  # a symbol
             inner = _as_bert(tk, model, lowercase="uncased" in spec.lower())
         else:
             inner = tk.Tokenizer.from_str(files[0].read_text(encoding="utf-8"))

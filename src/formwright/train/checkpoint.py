@@ -6,7 +6,6 @@ into place, so that a crash at any moment leaves the older ones intact; the newe
 and a damaged one is passed over.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -20,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from formwright.errors import StorageError
-from formwright.files import sync_folder
+from formwright.errors import NoRoom, StorageError
+from formwright.files import WANT_OF_SPACE, sync_folder
 
 _NAME = re.compile(r"checkpoint-(\d{8})")
 _KEPT = 2
@@ -59,7 +58,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         sync_folder(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise StorageError(_explained(error, folder, sum(map(len, files.values())))) from error
+        raise _explained(error, folder, sum(map(len, files.values()))) from error
     for old in sorted(_found(folder))[:-_KEPT]:
         shutil.rmtree(folder / f"checkpoint-{old:08d}", ignore_errors=True)
     return final
@@ -115,10 +114,10 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _explained(error: OSError, folder: Path, needed: int) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return (
-            f"{folder} has no room for a checkpoint of {needed:,} bytes. Earlier checkpoints are "
-            "intact; free some space and run the same command again."
+def _explained(error: OSError, folder: Path, needed: int) -> StorageError:
+    if error.errno in WANT_OF_SPACE:
+        return NoRoom(
+            f"{folder} has no room for a checkpoint of {needed:,} bytes. Earlier checkpoints "
+            " are intact; free some space and run the same command again."
         )
-    return f"A checkpoint cannot be written to {folder}: {error.strerror}."
+    return StorageError(f"A checkpoint cannot be written to {folder}: {error.strerror}.")

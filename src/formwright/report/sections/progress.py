@@ -95,9 +95,12 @@ def progress_info(material: Material) -> ProgressInfo | None:
 def _expected(material: Material, trial: Trial) -> Trial:
     """A trial of a search that ends in finals, with the quality that it is expected to end with."""
     plans, quality = material.phase("plans"), material.objectives[0]
-    if not plans or not trial.done or quality.name not in trial.values:
+    plan = plans[-1] if isinstance(plans, list) and plans and isinstance(plans[-1], dict) else {}
+    steps, capacity = plan.get("steps"), plan.get("capacity", 0.0)
+    known = type(steps) is int and steps > 0 and isinstance(capacity, int | float)
+    if not known or not trial.done or quality.name not in trial.values:
         return trial
-    end = forecast(trial, quality, plans[-1].get("steps"), plans[-1].get("capacity", 0.0))
+    end = forecast(trial, quality, steps, capacity)
     return replace(trial, values={**trial.values, quality.name: end})
 
 

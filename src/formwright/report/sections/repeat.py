@@ -48,7 +48,10 @@ def repeat_info(material: Material) -> RepeatInfo:
     return RepeatInfo(
         command=str(meta.get("command", "")),
         settings=[(name, value) for name, value in settings if value],
-        versions=[(str(name), str(v)) for name, v in meta.get("versions", {}).items()],
+        versions=[
+            *((str(name), str(v)) for name, v in meta.get("versions", {}).items()),
+            *((f"processor: {name}", str(v)) for name, v in meta.get("processor", {}).items() if v),
+        ],
     )
 
 
@@ -60,7 +63,10 @@ def repeat_html(material: Material) -> Safe:
     again = "the same command" if info.command else "search(Study.open(folder), ...)"
     going = (
         f"Run {again} in the same folder: the search goes on where its record ends, with the "
-        "same trials as if it had never stopped. Nothing that was evaluated is evaluated again."
+        "same trials as if it had never stopped. Nothing that was evaluated is evaluated again. "
+        "The same seed gives the same trials on the same kind of processor with the same versions; "
+        "another processor's linear algebra rounds differently, and a search follows its numbers, "
+        "so that it may take another course there."
     )
     return joined(
         [

@@ -24,6 +24,7 @@ from formwright.trial import (
     RANDOM,
     Key,
     Objective,
+    Pending,
     Proposal,
     Trial,
     key_of,
@@ -210,17 +211,19 @@ class Strategy(ABC):
         Returns:
             A repeat where nothing new turns up in a large space; None where nothing is left.
         """
-        taken = {trial.key for trial in pending}
+        taken = pending if isinstance(pending, Pending) else Pending(pending)
         sample = partial(self.sample, rng, pending=pending)
         for source, looks in ((draw, Looks()), (sample, Looks(_SAMPLED))):
             for _ in range(_TRIES):
                 found = source(looks)
-                if (key := key_of(found)) not in self.known and key not in taken:
+                if (key := key_of(found)) not in self.known and not taken.tries(key):
                     return found
         if not _listable(self.space):
             return found
         left = [
-            m for m in self._members if (key := key_of(m)) not in self.known and key not in taken
+            m
+            for m in self._members
+            if (key := key_of(m)) not in self.known and not taken.tries(key)
         ]
         return rng.choice(left) if left else None
 
