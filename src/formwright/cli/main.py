@@ -19,6 +19,7 @@ from formwright.cli import (
     profile,
     report,
     search,
+    serve,
     show,
     spaces,
     targets,
@@ -38,7 +39,7 @@ app = typer.Typer(
 for verb in (zoo, describe, explain, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, keep, spaces, train, eval, predict, compress, export, report):
+for verb in (show, keep, spaces, train, eval, predict, compress, export, report, serve):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.add_typer(tasks.app, name="tasks")
 
