@@ -1,20 +1,23 @@
 """``formwright search``: find architectures for a task and a machine. Also ``resume``."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from formwright.cli.train import LOG_HELP
+
 if TYPE_CHECKING:
     from formwright.recipes.recipe import Recipe
-    from formwright.study import Study
+    from formwright.study import Event, Study
 
 # What a recipe can be told; its presets decide everything else.
 RECIPE_OPTIONS = (
     "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
-    "budget", "trials", "max_latency", "max_params", "max_flops",
+    "log", "budget", "trials", "max_latency", "max_params", "max_flops",
 )  # fmt: skip
 
 RECIPE_HELP = (
@@ -59,6 +62,7 @@ def run(
     share: Annotated[bool, typer.Option("--share", help=SHARE_HELP)] = False,
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the search.")] = None,
+    log: Annotated[list[str] | None, typer.Option(help=LOG_HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Search for architectures. The same command again continues where it stopped."""
@@ -67,6 +71,7 @@ def run(
     from formwright.cli.output import say_notes
     from formwright.estimate.training import known_task
     from formwright.recipes.life import begin
+    from formwright.track import check_trackers
 
     typed, given = context.params, given_options(context)
     if policy is not None and recipe in (None, "mix"):
@@ -79,9 +84,10 @@ def run(
         if not json:
             print(text, flush=True)
 
+    check_trackers(log or ())
     say_notes(known_task(made.task), quiet=json)
     command = shlex.join(["formwright", *sys.argv[1:], *([] if out else ["--out", str(folder)])])
-    _conduct(made, begin(made, folder, command=command, say=say), json)
+    _conduct(made, begin(made, folder, command=command, say=say), json, log or ())
 
 
 def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
@@ -194,6 +200,7 @@ def resume(
     budget: Annotated[str | None, typer.Option(help="How long in all, such as 20m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials in all.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
+    log: Annotated[list[str] | None, typer.Option(help=LOG_HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
@@ -202,7 +209,9 @@ def resume(
     from formwright.recipes.compress import Compress
     from formwright.recipes.life import recipe_of
     from formwright.study import Study
+    from formwright.track import check_trackers
 
+    check_trackers(log or ())
     study = Study.open(run)
     made = recipe_of(study)
     if budget is not None or trials is not None:
@@ -210,17 +219,33 @@ def resume(
     if isinstance(made, Compress):
         conduct_compression(made, study, json)
         return
-    _conduct(replace(made, workers=workers) if workers else made, study, json)
+    _conduct(replace(made, workers=workers) if workers else made, study, json, log or ())
 
 
-def _conduct(recipe: "Recipe", study: "Study", json: bool) -> None:
+def _conduct(recipe: "Recipe", study: "Study", json: bool, log: Sequence[str] = ()) -> None:
     from formwright.cli.live import watching
     from formwright.recipes.life import conduct
+    from formwright.track import tracked_search
 
     budget: Any = recipe  # of a search that has no end of its own
     seconds, trials = (None, recipe.expected) if recipe.ENDS else (budget.seconds, budget.trials)
-    with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
-        ending = conduct(recipe, study, stop=view.stopped, on_event=view.on_event, say=view.say)
+    with (
+        watching(study, quiet=json, seconds=seconds, trials=trials) as view,
+        tracked_search(log, study.folder, study.meta, study.trials) as tell,
+    ):
+
+        def heard(event: "Event") -> None:
+            view.on_event(event)
+            tell(event)
+
+        ending = conduct(
+            recipe,
+            study,
+            stop=view.stopped,
+            on_event=heard,
+            say=view.say,
+            on_stage=view.stage,
+        )
     more = "" if recipe.ENDS else _budget_of(recipe)
     try:
         finish(study, json, view.exit_code if ending == "stopped" else 0, more)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 PICKLE_HELP = "Also read weights that are pickled; only of those whom you trust."
 SET_HELP = "Any other number of the run, such as lr=1e-3, optimiser=lamb, precision=bf16."
+LOG_HELP = "Also send numbers to tensorboard, mlflow or wandb; more than once for several."
 TASK_HELP = "A task: a name such as stdlib, or KIND:PATH such as classify:reviews.csv."
 
 
@@ -28,7 +29,8 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
-    tensorboard: Annotated[Path | None, typer.Option(help="Also log for TensorBoard here.")] = None,
+    log: Annotated[list[str] | None, typer.Option(help=LOG_HELP)] = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="TensorBoard's files go here.")] = None,
     unsafe_pickle: Annotated[bool, typer.Option("--unsafe-pickle", help=PICKLE_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
@@ -42,11 +44,13 @@ def run(
     from formwright.cli.progress import watching
     from formwright.cli.resolve import is_trained, model_folder, resolve_for
     from formwright.tasks import load_task
+    from formwright.track import check_trackers
     from formwright.train import device_of_text, train_seeds
     from formwright.train.run import tidy
     from formwright.use.tuning import Tuning
 
     device_of_text(device)  # before anything that takes long
+    check_trackers(log or ())
     begun: Any
     if is_trained(arch) and not new:
         tuning = Tuning.of(model_folder(arch), task, unsafe_pickle=unsafe_pickle)
@@ -61,7 +65,10 @@ def run(
     say_notes(loaded, quiet=json)
     folder = out or _usual_folder(found, task, config, start)
     numbers = range(config.seed, config.seed + max(1, seeds))
-    with watching(quiet=json, tensorboard=tensorboard, folder=folder) as on_event:
+    about = {"arch": arch, "task": task, "out": str(folder), **config.to_data()}
+    with watching(
+        quiet=json, folder=folder, log=log or (), tensorboard=tensorboard, **about
+    ) as on_event:
         results = train_seeds(
             begun, loaded, config, numbers, out=folder, on_event=on_event, device=device
         )
@@ -151,7 +158,8 @@ def _print(results: "Seeds", folder: Path) -> None:
         print(f"Stopped after {last.steps} steps. The same command continues from here: {folder}")
         return
     if results.mean is None:
-        print(f"The run diverged: {last.reason}. Try a smaller --lr or a longer --warmup.")
+        advice = "Try a smaller rate or a longer warmup: --set lr=1e-4 --set warmup=200"
+        print(f"The run diverged: {last.reason}. {advice}")
         return
     spread = (
         f" (spread {results.spread:.4g} over {len(results.values)} seeds)" if results.spread else ""
