@@ -9,7 +9,7 @@ import pytest
 from tests.cli_helpers import InProcess
 
 import formwright as fw
-from formwright.cli.live import View
+from formwright.terminal.live import View
 from formwright.cost import Target, read_target
 from formwright.errors import FormwrightError, InputError
 from formwright.estimate.training import known_task

@@ -143,8 +143,8 @@ def _plan(made: "Compress", why: str) -> str:
 
 def conduct_compression(recipe: "Compress", study: "Study", json: bool) -> None:
     """Lead it to its end, and show what came of it."""
-    from formwright.cli.live import watching
     from formwright.recipes.life import conduct
+    from formwright.terminal.live import watching
 
     with watching(study, quiet=json, seconds=recipe.seconds, trials=None) as view:
         ending = conduct(

@@ -223,8 +223,8 @@ def resume(
 
 
 def _conduct(recipe: "Recipe", study: "Study", json: bool, log: Sequence[str] = ()) -> None:
-    from formwright.cli.live import watching
     from formwright.recipes.life import conduct
+    from formwright.terminal.live import watching
     from formwright.track import tracked_search
 
     budget: Any = recipe  # of a search that has no end of its own
@@ -245,6 +245,7 @@ def _conduct(recipe: "Recipe", study: "Study", json: bool, log: Sequence[str] = 
             on_event=heard,
             say=view.say,
             on_stage=view.stage,
+            on_phase=view.phase,
         )
     more = "" if recipe.ENDS else _budget_of(recipe)
     try:

@@ -38,6 +38,7 @@ Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
 OnStage = Callable[[str, float], None]
+OnPhase = Callable[[str, float | None, int | None], None]
 _LARGEST = 10_000_000  # bytes of a card
 _CLOCK = "clock.json"  # seconds of work, in the folder of the study
 BEST = "best"  # folder of the model to take
@@ -66,6 +67,7 @@ class Session:
         on_event: Told of every trial.
         say: Told what goes on besides.
         on_stage: Told how much of a stage is done, 0 to 1, where a recipe has stages.
+        on_phase: Told what begins, with the seconds and trials it will take where they are known.
     """
 
     def __init__(
@@ -77,12 +79,14 @@ class Session:
         on_event: OnEvent | None = None,
         say: Say | None = None,
         on_stage: OnStage | None = None,
+        on_phase: OnPhase | None = None,
     ) -> None:
         self.recipe, self.study, self.folder = recipe, study, study.folder
         self.target = target_of(study)
         self.stop, self.on_event = stop, on_event
         self.say: Say = say or (lambda text: None)
         self.on_stage: OnStage = on_stage or (lambda stage, share: None)
+        self.on_phase: OnPhase = on_phase or (lambda name, seconds, trials: None)
         self._began = time.monotonic()
         self._before = max(study.state.seconds, _clock(study.folder))
         self._worked = False
@@ -311,6 +315,13 @@ class Session:
 
         ``task`` and ``loss`` are the recipe's and the task's when not given.
         """
+
+        def heard(event: dict[str, Any]) -> None:
+            if training.steps and "step" in event:
+                self.on_stage("supernet", min(1.0, event["step"] / training.steps))
+            if on_event is not None:
+                on_event(event)
+
         found = search_supernet(
             supernet,
             policy,
@@ -318,7 +329,7 @@ class Session:
             training.replace(seed=self.recipe.seed),
             choices,
             out=folder,
-            on_event=on_event,
+            on_event=heard,
             stop=lambda search: self.stopped(),
             loss=loss,
         )
@@ -406,10 +417,12 @@ def conduct(
     on_event: OnEvent | None = None,
     say: Say | None = None,
     on_stage: OnStage | None = None,
+    on_phase: OnPhase | None = None,
 ) -> Ending:
     """Lead a recipe through its phases. Calling it again goes on, or does nothing at the end."""
     recipe = replace(recipe, target=target_of(study))
-    session = Session(recipe, study, stop=stop, on_event=on_event, say=say, on_stage=on_stage)
+    told: dict[str, Any] = {"on_event": on_event, "on_stage": on_stage, "on_phase": on_phase}
+    session = Session(recipe, study, stop=stop, say=say, **told)
     if recipe.ENDS and session.concluded:
         return "exhausted"
     try:
@@ -417,6 +430,7 @@ def conduct(
         # results would depend on their number.
         with using_threads(1):
             for phase in session.recipe.phases():
+                session.on_phase(getattr(phase, "__name__", "phase").replace("_", " "), None, None)
                 phase(session)
     except Stopped:
         return "stopped"
