@@ -92,8 +92,8 @@ def run(
 
 def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     """The usual search, with what was typed; nothing of it is passed over in silence."""
-    from formwright.cli.train import seconds
     from formwright.errors import InputError
+    from formwright.quantities import seconds
     from formwright.recipes.usual import UsualSearch
 
     if typed["from_"] is not None:
@@ -111,9 +111,7 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
         strategy=typed["strategy"] or "",
         minimise=tuple(typed["minimise"] or ()),
         maximise=tuple(typed["maximise"] or ()),
-        max_latency=milliseconds(typed["max_latency"]),
-        max_params=amount(typed["max_params"]),
-        max_flops=amount(typed["max_flops"]),
+        **_limits(typed),
         stages=_stages(typed["steps"], typed["rungs"]),
         seconds=seconds(budget) if budget else (None if typed["trials"] else 300.0),
         workers=typed["workers"] or _usual_workers(),
@@ -153,7 +151,7 @@ def _stages(steps: int | None, rungs: int | None) -> tuple[int, ...]:
 
 def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
     """The recipe that was typed; what its preset decides is not to be told."""
-    from formwright.cli.train import seconds
+    from formwright.quantities import seconds
     from formwright.recipes.recipe import recipe
 
     _refuse(typed["recipe"], [name for name in given if name not in RECIPE_OPTIONS])
@@ -166,17 +164,21 @@ def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
         target=typed["target"],
         changes=typed["set_"] or (),
     )
-    limits = {
-        "max_latency": milliseconds(typed["max_latency"]),
-        "max_params": amount(typed["max_params"]),
-        "max_flops": amount(typed["max_flops"]),
-    }
+    limits = _limits(typed)
     if any(limits.values()):
         made = made.bounded({name: most for name, most in limits.items() if most})
     if "budget" in given or "trials" in given:
         budget = typed["budget"]
         made = made.within(seconds(budget) if budget else None, typed["trials"])
     return replace(made, workers=typed["workers"]) if typed["workers"] else made
+
+
+def _limits(typed: dict[str, Any]) -> dict[str, Any]:
+    """Limits as numbers."""
+    from formwright.quantities import amount, milliseconds
+
+    read = {"max_latency": milliseconds, "max_params": amount, "max_flops": amount}
+    return {n: None if typed[n] is None else number(typed[n]) for n, number in read.items()}
 
 
 def _refuse_idle(typed: dict[str, Any], given: list[str]) -> None:
@@ -205,7 +207,7 @@ def resume(
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
     from formwright.cli.compress import conduct_compression
-    from formwright.cli.train import seconds
+    from formwright.quantities import seconds
     from formwright.recipes.compress import Compress
     from formwright.recipes.life import recipe_of
     from formwright.study import Study
@@ -318,7 +320,15 @@ def _print_next(study: "Study") -> None:
         minutes = 30 + int(study.state.seconds // 60)  # a budget is that of all sessions
         commands.append(f"formwright resume {study.folder} --budget {minutes}m")
     if commands:
-        print("next: " + "\n      ".join(commands))
+        print("next: " + "\n      ".join(map(_broken, commands)))
+
+
+def _broken(command: str, room: int = 74) -> str:
+    """A command in lines that fit, as shells take it."""
+    if len(command) <= room:
+        return command
+    first, option, rest = command.partition(" --task")
+    return f"{first} \\\n       {option}{rest}" if option else command
 
 
 def _usual_workers() -> int:
@@ -360,27 +370,3 @@ def _refuse(recipe: str, options: list[str]) -> None:
             "set a hyperparameter with --set, or search without a recipe; --task, --preset, "
             "--target, --seed, --workers and --out apply, and --from for fft, autodistil, nasbert."
         )
-
-
-def milliseconds(text: str | None) -> float | None:
-    """``5ms`` or ``0.1s`` as milliseconds."""
-    return None if text is None else _quantity(text, {"ms": 1.0, "us": 1e-3, "s": 1e3}, "5ms")
-
-
-def amount(text: str | None) -> float | None:
-    """``10M`` or ``2G`` as a number."""
-    units = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
-    return None if text is None else _quantity(text, units, "10M")
-
-
-def _quantity(text: str, units: dict[str, float], example: str) -> float:
-    from formwright.errors import InputError
-
-    unit = next((u for u in units if text.endswith(u)), "")
-    try:
-        found: Any = float(text.removesuffix(unit)) * units.get(unit, 1.0)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < 1e18:
-        raise InputError(f"{text!r} is no quantity above 0; write for example {example}.")
-    return float(found)

@@ -43,6 +43,7 @@ def run(
     from formwright.cli.output import say_notes
     from formwright.cli.progress import watching
     from formwright.cli.resolve import is_trained, model_folder, resolve_for
+    from formwright.quantities import seconds
     from formwright.tasks import load_task
     from formwright.track import check_trackers
     from formwright.train import device_of_text, train_seeds
@@ -78,6 +79,7 @@ def run(
 
 
 def _config(width: int, steps: int | None, time: str | None, changes: list[str]) -> "TrainConfig":
+    from formwright.quantities import seconds
     from formwright.train import TrainConfig, default_lr
 
     base = TrainConfig(
@@ -94,21 +96,6 @@ def _changed(base: "TrainConfig", changes: list[str]) -> "TrainConfig":
     from formwright.train import TrainConfig
 
     return base.replace(**settings(TrainConfig, changes))
-
-
-def seconds(text: str) -> float:
-    """``90s``, ``5m`` or ``1h`` as seconds."""
-    from formwright.errors import InputError
-
-    units = {"s": 1, "m": 60, "h": 3600}
-    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
-    try:
-        found = float(number) * units[unit]
-    except ValueError:
-        found = -1.0
-    if not 0 < found < 1e9:
-        raise InputError(f"{text!r} is no length of time; write for example 90s, 5m or 1h.")
-    return found
 
 
 def _usual_folder(arch: Any, task: str, config: "TrainConfig", start: str = "") -> Path:
