@@ -127,7 +127,7 @@ def test_requests_of_its_own_pages_are_answered(local: Served) -> None:
 # --- the token --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", (*PAGES, "/nothing", "/?token=wrong", "/?token="))
+@pytest.mark.parametrize("path", [*PAGES, "/nothing", "/?token=wrong", "/?token="])
 def test_nothing_is_shown_without_the_token(guarded: Served, path: str) -> None:
     answer = guarded.ask(path)
     assert answer.status == 401
@@ -185,7 +185,7 @@ def test_the_address_is_printed_with_the_token() -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "X"])
-@pytest.mark.parametrize("path", (*PAGES, "/try/one"))
+@pytest.mark.parametrize("path", [*PAGES, "/try/one"])
 def test_other_methods_are_refused(local: Served, path: str, method: str) -> None:
     assert local.ask(path, method).status == 405
 
@@ -196,7 +196,7 @@ def test_nothing_is_posted_to_pages_nor_got_from_questions(local: Served) -> Non
     assert local.ask("/try/one").status == 405
 
 
-@pytest.mark.parametrize("path", (*PAGES[:3], "/nothing"))
+@pytest.mark.parametrize("path", [*PAGES[:3], "/nothing"])
 def test_every_answer_tells_the_browser_to_be_careful(local: Served, path: str) -> None:
     headers = local.ask(path).headers
     assert headers["x-content-type-options"] == "nosniff"

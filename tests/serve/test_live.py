@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("playwright", reason="playwright is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from tests.report.test_browser import CHROMIUM
 from tests.serve.serving import Served, more, searched, served, with_model
 
+playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 PATIENCE = 60_000  # milliseconds
 

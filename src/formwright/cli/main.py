@@ -13,6 +13,7 @@ from formwright.cli import (
     explain,
     export,
     keep,
+    listing,
     measure,
     ops,
     predict,
@@ -41,6 +42,7 @@ for verb in (zoo, describe, explain, diff, ops, measure, targets, profile, searc
 app.command("resume")(search.resume)
 for verb in (show, keep, spaces, train, eval, predict, compress, export, report, serve):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
+app.command("list")(listing.run)
 app.add_typer(tasks.app, name="tasks")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formwright.cli.train import LOG_HELP
+from formwright.cli import typed as asked
 
 if TYPE_CHECKING:
     from formwright.recipes.recipe import Recipe
@@ -20,49 +20,42 @@ RECIPE_OPTIONS = (
     "log", "budget", "trials", "max_latency", "max_params", "max_flops",
 )  # fmt: skip
 
-RECIPE_HELP = (
-    "A published system: lts, par, fft, dartformer, autodistil, nasbert, primer, evolved, "
-    "autobert; nothing for the usual search."
-)
-SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained model to begin at: its folder; for fft, autodistil and nasbert."
-POLICY_HELP = "Search a supernet of the space: gumbel, do, sdo, uniform or single-path."
 PRICE_HELP = "With --policy: nats that the dearest member would pay; several give a front."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."
 SHARE_HELP = "Trials take over weights of the trial they are most like; finals never do."
-SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
 
 
 def run(
     context: typer.Context,
-    recipe: Annotated[str | None, typer.Argument(help=RECIPE_HELP, show_default=False)] = None,
-    task: Annotated[str, typer.Option(help="A task: stdlib, classify:reviews.csv, ...")] = "stdlib",
+    recipe: asked.Recipe = None,
+    task: asked.Task = "stdlib",
     from_: Annotated[str | None, typer.Option("--from", help=FROM_HELP)] = None,
-    space: Annotated[str, typer.Option(help=SPACE_HELP)] = "open",
-    strategy: Annotated[str | None, typer.Option(help="How to choose what to try next.")] = None,
-    policy: Annotated[str | None, typer.Option(help=POLICY_HELP)] = None,
+    space: asked.Space = "open",
+    strategy: asked.Strategy = None,
+    policy: asked.Policy = None,
     price: Annotated[list[float] | None, typer.Option(help=PRICE_HELP)] = None,
-    estimator: Annotated[str, typer.Option(help="train, or a training-free proxy.")] = "train",
-    minimise: Annotated[list[str] | None, typer.Option(help="A value to make small.")] = None,
-    maximise: Annotated[list[str] | None, typer.Option(help="A value to make large.")] = None,
+    estimator: asked.Estimator = "train",
+    minimise: asked.Small = None,
+    maximise: asked.Large = None,
     max_latency: Annotated[str | None, typer.Option(help="At most, such as 5ms.")] = None,
     max_params: Annotated[str | None, typer.Option(help="At most, such as 10M.")] = None,
     max_flops: Annotated[str | None, typer.Option(help="At most, such as 2G.")] = None,
-    target: Annotated[str, typer.Option(help="Such as onnx,threads=2, or a JSON file.")] = "",
-    cost: Annotated[str, typer.Option(help="latency, flops, params or memory.")] = "latency",
+    target: asked.Target = "",
+    cost: asked.Cost = "latency",
     budget: Annotated[str | None, typer.Option(help="How long, such as 90s or 10m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials.")] = None,
     workers: Annotated[int, typer.Option(min=0, help=WORKERS_HELP)] = 0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
-    preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
+    preset: asked.Preset = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
     baseline: Annotated[str, typer.Option(help="Layers of the hand-designed rival.")] = "",
     steps: Annotated[int | None, typer.Option(help="Training steps of the first stage.")] = None,
     rungs: Annotated[int | None, typer.Option(help="Stages of short trials.")] = None,
     share: Annotated[bool, typer.Option("--share", help=SHARE_HELP)] = False,
-    set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
+    set_: asked.Settings = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the search.")] = None,
-    log: Annotated[list[str] | None, typer.Option(help=LOG_HELP)] = None,
+    log: asked.Trackers = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Search for architectures. The same command again continues where it stopped."""
@@ -202,7 +195,7 @@ def resume(
     budget: Annotated[str | None, typer.Option(help="How long in all, such as 20m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials in all.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
-    log: Annotated[list[str] | None, typer.Option(help=LOG_HELP)] = None,
+    log: asked.Trackers = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""

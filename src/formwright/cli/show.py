@@ -66,11 +66,16 @@ def print_study(study: "Study") -> None:
         cost = f"{control['seconds']:.0f} s of" if control["seconds"] >= 1 else control["trials"]
         print(
             f"random search at equal cost ({cost} trials): hypervolume "
-            f"{control['random']:.3f}, this search {control['search']:.3f}"
+            f"{_covered(control['random'])}, this search {_covered(control['search'])}"
         )
     for text in (outcome.headline, *outcome.notes):
         if text:
             print(wrapped(text))
+
+
+def _covered(share: float) -> str:
+    """A hypervolume, which is a share of what could be covered."""
+    return f"{share:.3f}" if share >= 0.0005 else "none, no better than the worst that was seen"
 
 
 def _state(study: "Study", outcome: "Outcome") -> str:

@@ -5,20 +5,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formwright.cli import ARCH_HELP
+from formwright.cli import ARCH_HELP, offers
+from formwright.cli import typed as asked
 
 if TYPE_CHECKING:
     from formwright.train import Seeds, TrainConfig
 
 PICKLE_HELP = "Also read weights that are pickled; only of those whom you trust."
 SET_HELP = "Any other number of the run, such as lr=1e-3, optimiser=lamb, precision=bf16."
-LOG_HELP = "Also send numbers to tensorboard, mlflow or wandb; more than once for several."
 TASK_HELP = "A task: a name such as stdlib, or KIND:PATH such as classify:reviews.csv."
 
 
 def run(
     arch: Annotated[str, typer.Argument(help=ARCH_HELP, show_default=False)],
-    task: Annotated[str, typer.Option(help=TASK_HELP, show_default=False)],
+    task: Annotated[
+        str, typer.Option(help=TASK_HELP, show_default=False, autocompletion=offers.tasks)
+    ],
     steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
     time: Annotated[str | None, typer.Option(help="How long, such as 90s, 5m or 1h.")] = None,
     width: Annotated[int, typer.Option(help="Width, where the string gives none.")] = 128,
@@ -27,9 +29,11 @@ def run(
     ] = False,
     seeds: Annotated[int, typer.Option(help="Train so often, with seeds 0, 1, ...")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help=SET_HELP, autocompletion=offers.settings)
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
-    log: Annotated[list[str] | None, typer.Option(help=LOG_HELP)] = None,
+    log: asked.Trackers = None,
     tensorboard: Annotated[Path | None, typer.Option(help="TensorBoard's files go here.")] = None,
     unsafe_pickle: Annotated[bool, typer.Option("--unsafe-pickle", help=PICKLE_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,

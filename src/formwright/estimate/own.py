@@ -46,7 +46,16 @@ objectives = _Objectives("objective", "formwright.objectives")
 
 
 def objective(name: str) -> Callable[[Measure], Measure]:
-    """Decorate a function of an architecture that gives a number, to be counted in searches."""
+    """Decorate a function of an architecture that gives a number, to be counted in searches.
+
+    >>> @objective("depth")
+    ... def depth(arch):
+    ...     "How many layers it has."
+    ...     return sum(len(stack.layers) for _, stack, _ in arch.stacks())
+    >>> about("depth")
+    'How many layers it has.'
+    >>> objectives.forget("depth")
+    """
     return objectives(name)
 
 
