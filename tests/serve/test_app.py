@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,28 @@ def test_times_have_units() -> None:
     assert [duration(s) for s in (5, 119, 300, 7200, 200_000)] == [
         "5 s", "119 s", "5.0 min", "2.0 h", "2.3 days",
     ]  # fmt: skip
+
+
+def test_a_report_is_of_one_moment_however_much_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from formwright.report import gather
+    from formwright.study import Study
+
+    folder = searched(tmp_path / "run", trials=5)
+    study, whole, often = Study.open(folder), Study.trials, []
+
+    def growing(self: Study) -> list[Any]:
+        found: list[Any] = whole.fget(self)  # type: ignore[attr-defined]
+        if self is study and len(often) < 3:
+            often.append(1)
+            more(folder, 5 + 20 * len(often))  # between two looks of who draws
+        return found
+
+    monkeypatch.setattr(Study, "trials", property(growing))
+    material = gather(study)
+    assert max(trial.number for trial in material.front) < len(material.trials)
+    study.close()
 
 
 # --- live -------------------------------------------------------------------------------

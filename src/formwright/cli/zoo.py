@@ -62,13 +62,13 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 def _reasons(rows: list[dict[str, Any]]) -> list[str]:
     """Why counts differ from what was published, where it is more than what print rounds off."""
-    lines, found = [], {}
+    found: dict[str, str] = {}
     for row in rows:
         published = row["published_params"]
         if published and abs(row["params"] - published) / published > _ROUNDED:
             known = found.setdefault(row["system"], row["note"])
             found[row["system"]] = min(known, row["note"], key=len)  # what all of them share
-    for system, note in found.items():
-        lines.append(f"{system}: {note or 'nobody knows yet why the counts differ.'}")
+    unknown = "nobody knows yet why the counts differ."
+    lines = [f"{system}: {note or unknown}" for system, note in found.items()]
     counted = f"All others are within {_ROUNDED:.1%} of what was published, as far as it was."
     return [*lines, counted]

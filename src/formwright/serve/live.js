@@ -117,6 +117,11 @@
           }
           const version = wanted;
           const next = await loaded("/report/" + run, version, title);
+          if (frame && !(next.contentDocument && $("main", next.contentDocument))) {
+            next.remove(); // words of the server in place of a report: what is shown stays
+            calm = performance.now() + 5000;
+            continue;
+          }
           while (frame && !free()) await pause(100);
           if (frame) carry(frame, next);
           next.classList.add("shown");

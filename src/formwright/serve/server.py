@@ -1,7 +1,9 @@
 """The socket, the token and the words that are printed."""
 
 import secrets
+import signal
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,11 +65,14 @@ def serve(folder: Path, place: Place, say: Callable[[str], None]) -> None:
     listening = _socket(place)
     for line in greeting(place, access, listening.getsockname()[1]):
         say(line)
+    # uvicorn raises a signal again when it has ended: then in good order, with its processes
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         uvicorn.Server(config_of(make_app(folder, access))).run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn raises it again when it has ended
         pass
     finally:
+        signal.signal(signal.SIGTERM, before)
         listening.close()
 
 
