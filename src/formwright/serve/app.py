@@ -90,7 +90,7 @@ def make_app(folder: Path, access: Access) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        live.painter.close()
+        await asyncio.to_thread(live.painter.close)
         live.models.close()
 
     app = Starlette(

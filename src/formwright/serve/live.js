@@ -166,7 +166,7 @@
           method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question),
         });
         const found = await sent.json();
-        const others = Object.entries(found.data?.likeliest ?? {}).slice(1, 4)
+        const others = (found.likeliest ?? []).slice(1, 4)
           .map(([label, share]) => `${label} (${share.toFixed(3)})`).join(", ");
         const words = found.error ?? (found.answer || "(nothing)") + (others ? "\nthen " + others : "")
           + "\nin " + found.ms.toPrecision(3) + " ms on the machine that serves this page";

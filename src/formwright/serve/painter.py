@@ -87,10 +87,10 @@ class Painter:
         return self._pool
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, once what it draws is drawn."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 _open: dict[str, tuple[int, Study]] = {}  # in the painting process: settled trials are read once

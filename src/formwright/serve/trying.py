@@ -6,6 +6,7 @@ one stays in memory. Who asks while several wait is told to come back.
 
 import time
 from asyncio import get_running_loop
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,14 +57,16 @@ class Models:
         with using_threads(1):  # the search needs the other cores
             loaded = self._load(run.folder / "best")
             began = time.perf_counter()
+            others: Mapping[str, float] = {}
             if loaded.kind == "lm":
-                said, data = loaded.generate(text, _WRITTEN), {}
+                said = loaded.generate(text, _WRITTEN)
             else:
                 row = text if second is None else (text, second)
                 answer = loaded.predict([row])[0]
-                said, data = str(answer), answer.to_data()
-                data["likeliest"] = dict(getattr(answer, "likeliest", {}))
-        return {"answer": said, "data": data, "ms": 1000 * (time.perf_counter() - began)}
+                said, others = str(answer), getattr(answer, "likeliest", {})
+            taken = 1000 * (time.perf_counter() - began)
+        # pairs: an object would not keep the order of labels that are numbers
+        return {"answer": said, "likeliest": list(others.items()), "ms": taken}
 
     def _load(self, folder: Path) -> "Loaded":
         from formwright.use import load  # noqa: PLC0415  # which loads torch
