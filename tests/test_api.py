@@ -229,7 +229,7 @@ def test_numbers_have_units() -> None:
     assert quantity("accuracy", 0.91) == "0.91"
     assert with_unit("latency") == "latency (ms)"
     assert duration(45) == "45 s"
-    assert duration(240) == "4.0 min"
+    assert [duration(s) for s in (240, 7200, 200_000)] == ["4.0 min", "2.0 h", "2.3 days"]
 
 
 def test_trackers_hear_of_a_search_from_python(tmp_path: Path) -> None:

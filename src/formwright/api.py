@@ -6,6 +6,7 @@ found = fw.search(task="classify:reviews.csv", max_latency="5ms", budget="10m")
 found.chosen, found.front, found.frame(), found.outcome.headline, found.report()
 """
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -157,8 +158,10 @@ def _conducted(
             on_stage=view.stage,
             on_phase=view.phase,
         )
-    if view.stopped():
+    if view.signal == signal.SIGINT:
         raise KeyboardInterrupt
+    if view.signal:
+        raise SystemExit(view.exit_code)
 
 
 def _made(

@@ -10,7 +10,7 @@ from tests.cli_helpers import InProcess
 
 import formwright as fw
 from formwright.cost import Target, read_target
-from formwright.errors import FormwrightError, InputError
+from formwright.errors import FormwrightError, InputError, UnknownName
 from formwright.estimate.training import known_task
 from formwright.files import discreet
 from formwright.recipes import par
@@ -79,10 +79,9 @@ def test_one_objective_alone_has_a_champion_and_no_cost(tmp_path: Path) -> None:
 
 def test_an_objective_that_nothing_measures_is_refused_before_trials(tmp_path: Path) -> None:
     made = replace(FREE, minimise=("foo",))
-    study = begin(made, tmp_path)
-    with pytest.raises(InputError, match=r"Nothing here measures 'foo'; what is measured: .*flops"):
-        conduct(made, study)
-    assert study.trials == []
+    with pytest.raises(UnknownName, match=r"No objective is called 'foo'. Known: .*flops"):
+        begin(made, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

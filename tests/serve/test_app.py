@@ -19,7 +19,7 @@ from tests.study import toy
 
 from formwright.locks import Lock
 from formwright.serve import app, painter
-from formwright.serve.pages import duration, list_html
+from formwright.serve.pages import list_html
 from formwright.serve.runs import Run, Runs
 from formwright.study.schema import FORMAT_VERSION
 
@@ -119,12 +119,6 @@ def test_a_run_that_was_removed_is_said_in_words(tmp_path: Path) -> None:
     assert painter.painted(str(tmp_path / "gone"))[0] == b""
     searched(tmp_path / "gone", trials=4)  # begun anew under the same name
     assert b"4" in painter.painted(str(tmp_path / "gone"))[0]
-
-
-def test_times_have_units() -> None:
-    assert [duration(s) for s in (5, 119, 300, 7200, 200_000)] == [
-        "5 s", "119 s", "5.0 min", "2.0 h", "2.3 days",
-    ]  # fmt: skip
 
 
 def test_a_report_is_of_one_moment_however_much_is_added(

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from formwright.report.html import Safe, tag
 from formwright.serve.runs import Run
 from formwright.serve.trying import CHARACTERS
+from formwright.terminal.words import duration
 
 _ASKED = {
     "classify": "A text to classify",
@@ -90,14 +91,6 @@ def state_word(summary: dict[str, Any]) -> str:
     if "remark" in summary:
         return "cannot be read"
     return "finished" if summary["finished"] else "stopped"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that reads best."""
-    for least, size, unit in ((172_800, 86_400, "days"), (7200, 3600, "h"), (120, 60, "min")):
-        if seconds >= least:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _trials(summary: dict[str, Any]) -> str:

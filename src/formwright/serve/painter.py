@@ -119,4 +119,4 @@ def painted(folder: str) -> tuple[bytes, str]:
 def _quietly() -> None:
     """Ctrl-C is for the server, which ends this process; the search goes first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(_NICE)
+    os.nice(max(0, _NICE - os.nice(0)))
