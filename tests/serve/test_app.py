@@ -107,7 +107,7 @@ def test_a_record_of_an_earlier_format_is_left_as_it_is(tmp_path: Path) -> None:
     kept = before(tmp_path)
     found = Run("old", tmp_path / "old").summary()
     assert "formwright show" in found["remark"]
-    page, fault = painter.painted(str(tmp_path / "old"))
+    page, fault, _ = painter.painted(str(tmp_path / "old"))
     assert (page, "formwright show" in fault) == (b"", True)
     assert before(tmp_path) == kept
 
@@ -173,10 +173,10 @@ def test_a_report_is_drawn_once_for_all_and_again_when_the_run_has_changed(
     folder = searched(tmp_path / "one", trials=5)
     run, made, drawn = Run("one", folder), painter.Painter(), []
 
-    async def paint(folder: Path) -> bytes:
+    async def paint(folder: Path) -> tuple[bytes, float]:
         drawn.append(folder)
         await asyncio.sleep(0.01)
-        return b"page"
+        return b"page", 0.01
 
     monkeypatch.setattr(made, "_paint", paint)
 

@@ -32,7 +32,7 @@ class _Drawn:
     state: State
     page: bytes
     ended: float  # when drawing ended, in monotonic seconds
-    took: float
+    took: float  # seconds of a processor
 
     def due(self) -> float:
         """Seconds until it may be drawn again."""
@@ -55,10 +55,8 @@ class Painter:
             if known is not None and (known.state == state or known.due() > 0):
                 self._drawn.move_to_end(run.name)
                 return known.page
-            began = time.monotonic()
-            page = await self._paint(run.folder)
-            ended = time.monotonic()
-            self._drawn[run.name] = _Drawn(state, page, ended, ended - began)
+            page, took = await self._paint(run.folder)
+            self._drawn[run.name] = _Drawn(state, page, time.monotonic(), took)
             self._drawn.move_to_end(run.name)
             while len(self._drawn) > _KEPT:
                 self._drawn.popitem(last=False)
@@ -69,16 +67,16 @@ class Painter:
         known = self._drawn.get(run.name)
         return state if known is None or known.due() <= 0 else known.state
 
-    async def _paint(self, folder: Path) -> bytes:
+    async def _paint(self, folder: Path) -> tuple[bytes, float]:
         loop = asyncio.get_running_loop()
         try:
-            page, fault = await loop.run_in_executor(self._process(), painted, str(folder))
+            page, fault, took = await loop.run_in_executor(self._process(), painted, str(folder))
         except BrokenProcessPool:  # killed by the system, for its memory perhaps: once more
             self.close()
-            page, fault = await loop.run_in_executor(self._process(), painted, str(folder))
+            page, fault, took = await loop.run_in_executor(self._process(), painted, str(folder))
         if fault:
             raise StorageError(fault)
-        return page
+        return page, took
 
     def _process(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -96,8 +94,12 @@ class Painter:
 _open: dict[str, tuple[int, Study]] = {}  # in the painting process: settled trials are read once
 
 
-def painted(folder: str) -> tuple[bytes, str]:
-    """The report of a folder, or why there is none; called in the process that paints."""
+def painted(folder: str) -> tuple[bytes, str, float]:
+    """The report of a folder, or why there is none, and what it took of a processor.
+
+    Called in the process that paints.
+    """
+    began = time.process_time()
     inode, study = _open.pop(folder, (0, None))
     try:
         there = (Path(folder) / "study.db").stat().st_ino
@@ -109,11 +111,11 @@ def painted(folder: str) -> tuple[bytes, str]:
     except (OSError, FormwrightError) as error:  # in words: not every exception can be sent
         if study is not None:
             study.close()
-        return b"", str(error)
+        return b"", str(error), 0.0
     _open[folder] = (there, study)
     while len(_open) > _KEPT:
         _open.pop(next(iter(_open)))[1].close()
-    return page, ""
+    return page, "", time.process_time() - began
 
 
 def _quietly() -> None:
