@@ -11,9 +11,7 @@ NAME_HELP = "One more name by which browsers may call this server, as behind a p
 
 
 def run(
-    folder: Annotated[Path, typer.Argument(metavar="[RUNS_DIR]", help="Holds runs.")] = Path(
-        "runs"
-    ),
+    folder: Annotated[Path, typer.Argument(metavar="RUNS_DIR", help="Holds runs.")] = Path("runs"),
     host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8733,
     token: Annotated[
