@@ -340,3 +340,27 @@ def test_a_missing_extra_is_named(
 
 def test_answers_are_json(server: Served) -> None:
     assert json.loads(server.question("one", {"text": ""}).body)
+
+
+def test_the_command_serves_until_ctrl_c_and_says_nothing_else(runs: Path) -> None:
+    import re
+    import signal
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "formwright.cli.main", "serve", str(runs), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        port = re.search(r"http://127\.0\.0\.1:(\d+)/ ", process.stdout.readline())
+        assert port is not None
+        server = Served(int(port.group(1)))
+        assert "/run/one" in server.ask("/").text
+        told = server.told("/events")  # a page is open at the end
+        next(told)
+        process.send_signal(signal.SIGINT)
+        printed, complaints = process.communicate(timeout=60)
+        told.close()
+    finally:
+        process.kill()
+    assert (process.returncode, printed, complaints) == (0, "", "")

@@ -8,6 +8,8 @@ that is not this one, comes from another site, or lacks the token where there is
 
 import ipaddress
 import secrets
+from asyncio import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -124,7 +126,8 @@ class Guard:
         if refused is not None:
             status, sentence = refused
             answer = (status == 401 and self._welcome(request)) or _said(status, sentence)
-        await answer(scope, receive, careful)
+        with suppress(CancelledError):  # the server ends, and this request with it
+            await answer(scope, receive, careful)
 
     def _welcome(self, request: HTTPConnection) -> Response | None:
         """The printed address carries the token: it becomes a cookie, and leaves the address."""

@@ -1,5 +1,6 @@
 """The socket, the token and the words that are printed."""
 
+import logging
 import secrets
 import signal
 import socket
@@ -7,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
@@ -68,12 +70,20 @@ def serve(folder: Path, place: Place, say: Callable[[str], None]) -> None:
     # uvicorn raises a signal again when it has ended: then in good order, with its processes
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        uvicorn.Server(config_of(make_app(folder, access))).run(sockets=[listening])
+        _Server(config_of(make_app(folder, access))).run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn raises it again when it has ended
         pass
     finally:
         signal.signal(signal.SIGTERM, before)
         listening.close()
+
+
+class _Server(uvicorn.Server):
+    """Says nothing of requests that end with it: streams have no end of their own."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        super().handle_exit(sig, frame)
 
 
 def config_of(app: Starlette) -> uvicorn.Config:
