@@ -53,7 +53,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing what the tests need into $(VENV)."
-	@$(PIP) install -c constraints.txt -e '.[dev,export,hf,data,oracles,ray]'
+	@$(PIP) install -c constraints.txt -e '.[dev,export,hf,data,serve,trackers,oracles,ray]'
 	@touch $@
 
 define create_venv

@@ -2,7 +2,7 @@
 
     import formwright as fw
 
-    found = fw.search(task="classify:reviews.csv", max_latency=5.0, budget=600)
+    found = fw.search(task="classify:reviews.csv", max_latency="5ms", budget="10m")
     model = fw.load(found.folder / "best")
     model.predict(["what a film", "never again"])
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from formwright.arch import Architecture, arch_id, diff, from_json, notation, parse, to_json
     from formwright.cost import count
     from formwright.draw import draw_svg, draw_text
+    from formwright.estimate.own import objective
     from formwright.export import export_model
     from formwright.model import Model, build, generate, load_model, load_pretrained, save_model
     from formwright.ops import Past
@@ -34,6 +35,7 @@ _HOMES = {
     "arch": ("Architecture", "arch_id", "diff", "from_json", "notation", "parse", "to_json"),
     "draw": ("draw_svg", "draw_text"),
     "cost": ("count",),
+    "estimate.own": ("objective",),
     "export": ("export_model",),
     "model": ("Model", "build", "generate", "load_model", "load_pretrained", "save_model"),
     "ops": ("Past",),
@@ -67,6 +69,7 @@ __all__ = [
     "load_pretrained",
     "load_task",
     "notation",
+    "objective",
     "parse",
     "save_model",
     "search",

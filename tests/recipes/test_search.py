@@ -15,7 +15,7 @@ from tests.cli_helpers import InProcess
 
 import formwright as fw
 from formwright.arch import arch_id
-from formwright.errors import InputError, SpecError
+from formwright.errors import FormwrightError, InputError, SpecError
 from formwright.model import load_model
 from formwright.recipes.headline import champion
 from formwright.recipes.life import begin, conduct, recipe_of
@@ -143,13 +143,13 @@ def test_budget_and_workers_may_differ_and_are_those_it_began_with_otherwise(
     ("changes", "says"),
     [
         ({"estimator": "guess"}, "No estimator"),
-        ({"cost": "money"}, "cost='money'"),
+        ({"cost": "money"}, "No cost is called 'money'"),
         ({"seconds": None, "trials": None}, "needs an end"),
         ({"workers": 0}, "workers=0"),
     ],
 )
 def test_a_senseless_search_is_refused(changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(FormwrightError, match=says):
         replace(FREE, **changes)
 
 

@@ -42,18 +42,17 @@ def run(
     there.
     """
     from formwright.cli.resolve import model_folder
-    from formwright.cli.search import amount, milliseconds
-    from formwright.cli.train import seconds
     from formwright.distil.limits import family
+    from formwright.quantities import amount, milliseconds, seconds
     from formwright.recipes.compress import Compress
     from formwright.use.tuning import task_of
 
     folder = model_folder(model).resolve()
     limits = family(
         speedup or (),
-        [milliseconds(text) or 0.0 for text in max_latency or ()],
-        [amount(text) or 0.0 for text in max_params or ()],
-        [amount(text) or 0.0 for text in max_flops or ()],
+        [milliseconds(text) for text in max_latency or ()],
+        [amount(text) for text in max_params or ()],
+        [amount(text) for text in max_flops or ()],
     ) or family(_FAMILY if max_drop else (2.0,))
     chosen, why = chosen_method(method)
     made = Compress(
@@ -142,8 +141,8 @@ def _plan(made: "Compress", why: str) -> str:
 
 def conduct_compression(recipe: "Compress", study: "Study", json: bool) -> None:
     """Lead it to its end, and show what came of it."""
-    from formwright.cli.live import watching
     from formwright.recipes.life import conduct
+    from formwright.terminal.live import watching
 
     with watching(study, quiet=json, seconds=recipe.seconds, trials=None) as view:
         ending = conduct(

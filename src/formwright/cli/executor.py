@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from formwright.errors import InputError
 
 if TYPE_CHECKING:
+    from formwright.recipes.life import Crew
     from formwright.study import Evaluate, Executor
 
 EXECUTOR_HELP = "Who evaluates: serial, processes (usual) or ray."
@@ -66,6 +67,13 @@ class Hiring:
 
             return max(1, connect(self.address).room_for(Request.of(self.request)))
         return asked
+
+    @property
+    def crew(self) -> "Crew":
+        """Who evaluates and trains for a recipe."""
+        from formwright.recipes.life import Crew
+
+        return Crew(self.hire, self.processes)
 
     @property
     def hire(self) -> "Callable[[Evaluate, int], Executor] | None":

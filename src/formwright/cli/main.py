@@ -14,12 +14,14 @@ from formwright.cli import (
     explain,
     export,
     keep,
+    listing,
     measure,
     ops,
     predict,
     profile,
     report,
     search,
+    serve,
     show,
     spaces,
     targets,
@@ -39,8 +41,9 @@ app = typer.Typer(
 for verb in (zoo, describe, explain, diff, ops, measure, targets, profile, search):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 app.command("resume")(search.resume)
-for verb in (show, keep, spaces, train, eval, predict, compress, export, report, compare):
+for verb in (show, keep, spaces, train, eval, predict, compress, export, report, compare, serve):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
+app.command("list")(listing.run)
 app.add_typer(tasks.app, name="tasks")
 
 

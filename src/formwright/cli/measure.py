@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formwright.cli import MODEL_HELP
+from formwright.cli import MODEL_HELP, offers
 
 if TYPE_CHECKING:
     from formwright.arch import Architecture
@@ -32,7 +32,7 @@ def run(
     against: Annotated[
         str | None, typer.Option(help="What ratios are taken to; the first of several ARCH.")
     ] = None,
-    target: Annotated[str, typer.Option(help=TARGET_HELP)] = "eager",
+    target: Annotated[str, typer.Option(help=TARGET_HELP, autocompletion=offers.targets)] = "eager",
     seconds: Annotated[float, typer.Option(help="Timing of each, at most.")] = 5.0,
     precision: Annotated[
         float, typer.Option(help="Width of the ratio's interval at which to stop.")

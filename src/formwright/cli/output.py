@@ -1,31 +1,26 @@
 """How results are shown: numbers for people, JSON for programs."""
 
 import json
-import shutil
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
 from formwright.errors import InputError
+from formwright.terminal.words import console, short_number, table, wrapped
 
 if TYPE_CHECKING:
     from formwright.tasks import Task
 
-
-def console() -> Console:
-    """Where tables go; plain text without colour when it is not a terminal."""
-    return Console(highlight=False, soft_wrap=False)
-
-
-def wrapped(text: str) -> str:
-    """Sentences in lines that fit the terminal, or 80 columns where there is none."""
-    columns = shutil.get_terminal_size().columns
-    return textwrap.fill(
-        text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+__all__ = [
+    "console",
+    "millions",
+    "print_json",
+    "say_notes",
+    "short_bytes",
+    "short_number",
+    "table",
+    "wrapped",
+    "write_drawing",
+]
 
 
 def say_notes(task: "Task", *, quiet: bool) -> None:
@@ -51,34 +46,9 @@ def write_drawing(path: Path, drawing: str) -> None:
         raise InputError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def table(
-    *columns: str, right: tuple[str, ...] = (), wrap: tuple[str, ...] = (), widest: int = 40
-) -> Table:
-    """A table without lines; numbers stand to the right, long words are cut or wrapped."""
-    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for name in columns:
-        number = name in right  # numbers are never cut, words may be
-        made.add_column(
-            name,
-            justify="right" if number else "left",
-            no_wrap=name not in wrap,
-            min_width=max(len(name), 7) if number else None,
-            max_width=None if number or name == columns[0] else widest,
-        )
-    return made
-
-
 def millions(number: float) -> str:
     """12345678 as 12.35M."""
     return f"{number / 1e6:,.2f}M"
-
-
-def short_number(number: float) -> str:
-    """A number with k, M, G or T."""
-    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(number) >= limit:
-            return f"{number / limit:.2f}{unit}"
-    return f"{number:.0f}"
 
 
 def short_bytes(number: float) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from formwright.cli import offers
+
 if TYPE_CHECKING:
     from formwright.cost.profile import Profile
     from formwright.space import TreeSpace
@@ -18,7 +20,7 @@ TARGET_HELP = "Such as eager,length=192 or onnx,threads=2, or the JSON file of a
 def run(
     space: Annotated[str, typer.Argument(help=SPACE_HELP, show_default=False)],
     out: Annotated[Path, typer.Option(help="The file of the profile.", show_default=False)],
-    target: Annotated[str, typer.Option(help=TARGET_HELP)] = "eager",
+    target: Annotated[str, typer.Option(help=TARGET_HELP, autocompletion=offers.targets)] = "eager",
     samples: Annotated[int, typer.Option(help="Members to learn from.")] = 80,
     check: Annotated[int, typer.Option(help="Members to check on, never learned from.")] = 20,
     seconds: Annotated[float, typer.Option(help="Of each measurement, at most.")] = 0.5,

@@ -1,7 +1,7 @@
 """What a run shows while it goes on: a bar in a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,16 +10,36 @@ OnProgress = Callable[[dict[str, Any]], None]
 
 
 @contextmanager
-def watching(*, quiet: bool, tensorboard: Path | None, folder: Path) -> Iterator[OnProgress]:
-    """Give the function that a run calls with what happens."""
+def watching(
+    *,
+    quiet: bool,
+    folder: Path,
+    log: Sequence[str] = (),
+    tensorboard: Path | None = None,
+    **about: Any,
+) -> Iterator[OnProgress]:
+    """Give the function that a run calls with what happens.
+
+    Args:
+        quiet: Show nothing.
+        folder: Of the run.
+        log: Names of trackers that are told too.
+        tensorboard: Where TensorBoard's files go, if not into the folder.
+        about: What the run is, for the trackers.
+    """
+    from formwright.track import tracked, training_listener
+
+    names = [*log, *(["tensorboard"] if tensorboard is not None else [])]
+    places = {"tensorboard": tensorboard / folder.name} if tensorboard is not None else {}
     with ExitStack() as stack:
         listeners: list[OnProgress] = []
         if not quiet and sys.stdout.isatty():
             listeners.append(stack.enter_context(_bar()))
         elif not quiet:
             listeners.append(_line)
-        if tensorboard is not None:
-            listeners.append(stack.enter_context(_tensorboard(tensorboard / folder.name)))
+        if names:
+            numbers = stack.enter_context(tracked(names, folder, about, places=places))
+            listeners.append(training_listener(numbers))
 
         def on_event(event: dict[str, Any]) -> None:
             if event["kind"] == "fault":
@@ -77,26 +97,3 @@ def _bar() -> Iterator[OnProgress]:
                 progress.update(bar, completed=1.0)
 
         yield on_event
-
-
-@contextmanager
-def _tensorboard(folder: Path) -> Iterator[OnProgress]:
-    from formwright.errors import InputError
-
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise InputError(
-            "--tensorboard needs a package that is not installed: pip install tensorboard"
-        ) from None
-    writer: Any = SummaryWriter(str(folder))
-
-    def on_event(event: dict[str, Any]) -> None:
-        for name, value in event.items():
-            if event["kind"] in ("step", "scores") and isinstance(value, float):
-                writer.add_scalar(f"{event['kind']}/{name}", value, event["step"])
-
-    try:
-        yield on_event
-    finally:
-        writer.close()

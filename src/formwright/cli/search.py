@@ -1,12 +1,14 @@
 """``formwright search``: find architectures for a task and a machine. Also ``resume``."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from formwright.cli import typed as asked
 from formwright.cli.executor import (
     ADDRESS_HELP,
     EXECUTOR_HELP,
@@ -17,45 +19,38 @@ from formwright.cli.executor import (
 
 if TYPE_CHECKING:
     from formwright.recipes.recipe import Recipe
-    from formwright.study import Study
+    from formwright.study import Event, Study
 
 # What a recipe can be told; its presets decide everything else.
 RECIPE_OPTIONS = (
     "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
-    "budget", "trials", "max_latency", "max_params", "max_flops", "executor", "address", "request",
-    "processes",
+    "log", "budget", "trials", "max_latency", "max_params", "max_flops", "executor", "address",
+    "request", "processes",
 )  # fmt: skip
 
-RECIPE_HELP = (
-    "A published system: lts, par, fft, dartformer, autodistil, nasbert, primer, evolved, "
-    "autobert; nothing for the usual search."
-)
-SPACE_HELP = "A space from `formwright spaces`, or a JSON file."
 FROM_HELP = "A trained model to begin at: its folder; for fft, autodistil and nasbert."
-POLICY_HELP = "Search a supernet of the space: gumbel, do, sdo, uniform or single-path."
 PRICE_HELP = "With --policy: nats that the dearest member would pay; several give a front."
 WORKERS_HELP = "Processes; 0: one per core, up to 8, or as many as the recipe's preset has."
 SHARE_HELP = "Trials take over weights of the trial they are most like; finals never do."
-SET_HELP = "A hyperparameter: lr=1e-3, training.steps=200, search.lr=1e-3."
 
 
 def run(
     context: typer.Context,
-    recipe: Annotated[str | None, typer.Argument(help=RECIPE_HELP, show_default=False)] = None,
-    task: Annotated[str, typer.Option(help="A task: stdlib, classify:reviews.csv, ...")] = "stdlib",
+    recipe: asked.Recipe = None,
+    task: asked.Task = "stdlib",
     from_: Annotated[str | None, typer.Option("--from", help=FROM_HELP)] = None,
-    space: Annotated[str, typer.Option(help=SPACE_HELP)] = "open",
-    strategy: Annotated[str | None, typer.Option(help="How to choose what to try next.")] = None,
-    policy: Annotated[str | None, typer.Option(help=POLICY_HELP)] = None,
+    space: asked.Space = "open",
+    strategy: asked.Strategy = None,
+    policy: asked.Policy = None,
     price: Annotated[list[float] | None, typer.Option(help=PRICE_HELP)] = None,
-    estimator: Annotated[str, typer.Option(help="train, or a training-free proxy.")] = "train",
-    minimise: Annotated[list[str] | None, typer.Option(help="A value to make small.")] = None,
-    maximise: Annotated[list[str] | None, typer.Option(help="A value to make large.")] = None,
+    estimator: asked.Estimator = "train",
+    minimise: asked.Small = None,
+    maximise: asked.Large = None,
     max_latency: Annotated[str | None, typer.Option(help="At most, such as 5ms.")] = None,
     max_params: Annotated[str | None, typer.Option(help="At most, such as 10M.")] = None,
     max_flops: Annotated[str | None, typer.Option(help="At most, such as 2G.")] = None,
-    target: Annotated[str, typer.Option(help="Such as onnx,threads=2, or a JSON file.")] = "",
-    cost: Annotated[str, typer.Option(help="latency, flops, params or memory.")] = "latency",
+    target: asked.Target = "",
+    cost: asked.Cost = "latency",
     budget: Annotated[str | None, typer.Option(help="How long, such as 90s or 10m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials.")] = None,
     workers: Annotated[int, typer.Option(min=0, help=WORKERS_HELP)] = 0,
@@ -64,14 +59,15 @@ def run(
     request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
     processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
-    preset: Annotated[str, typer.Option(help="paper, small or smoke; for recipes.")] = "small",
+    preset: asked.Preset = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
     baseline: Annotated[str, typer.Option(help="Layers of the hand-designed rival.")] = "",
     steps: Annotated[int | None, typer.Option(help="Training steps of the first stage.")] = None,
     rungs: Annotated[int | None, typer.Option(help="Stages of short trials.")] = None,
     share: Annotated[bool, typer.Option("--share", help=SHARE_HELP)] = False,
-    set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
+    set_: asked.Settings = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the search.")] = None,
+    log: asked.Trackers = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Search for architectures. The same command again continues where it stopped."""
@@ -80,6 +76,7 @@ def run(
     from formwright.cli.output import say_notes
     from formwright.estimate.training import known_task
     from formwright.recipes.life import begin
+    from formwright.track import check_trackers
 
     typed, given = context.params, given_options(context)
     hiring = Hiring(executor, address, request, processes)
@@ -95,15 +92,17 @@ def run(
         if not json:
             print(text, flush=True)
 
+    check_trackers(log or ())
     say_notes(known_task(made.task), quiet=json)
     command = shlex.join(["formwright", *sys.argv[1:], *([] if out else ["--out", str(folder)])])
-    _conduct(made, begin(made, folder, command=command, say=say), json, hiring)
+    study = begin(made, folder, command=command, say=say)
+    _conduct(made, study, json, hiring, log or ())
 
 
 def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
     """The usual search, with what was typed; nothing of it is passed over in silence."""
-    from formwright.cli.train import seconds
     from formwright.errors import InputError
+    from formwright.quantities import seconds
     from formwright.recipes.usual import UsualSearch
 
     if typed["from_"] is not None:
@@ -121,9 +120,7 @@ def _usual(typed: dict[str, Any], given: list[str]) -> "Recipe":
         strategy=typed["strategy"] or "",
         minimise=tuple(typed["minimise"] or ()),
         maximise=tuple(typed["maximise"] or ()),
-        max_latency=milliseconds(typed["max_latency"]),
-        max_params=amount(typed["max_params"]),
-        max_flops=amount(typed["max_flops"]),
+        **_limits(typed),
         stages=_stages(typed["steps"], typed["rungs"]),
         seconds=seconds(budget) if budget else (None if typed["trials"] else 300.0),
         workers=typed["workers"] or _usual_workers(),
@@ -163,7 +160,7 @@ def _stages(steps: int | None, rungs: int | None) -> tuple[int, ...]:
 
 def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
     """The recipe that was typed; what its preset decides is not to be told."""
-    from formwright.cli.train import seconds
+    from formwright.quantities import seconds
     from formwright.recipes.recipe import recipe
 
     _refuse(typed["recipe"], [name for name in given if name not in RECIPE_OPTIONS])
@@ -176,17 +173,21 @@ def _published(typed: dict[str, Any], given: list[str]) -> "Recipe":
         target=typed["target"],
         changes=typed["set_"] or (),
     )
-    limits = {
-        "max_latency": milliseconds(typed["max_latency"]),
-        "max_params": amount(typed["max_params"]),
-        "max_flops": amount(typed["max_flops"]),
-    }
+    limits = _limits(typed)
     if any(limits.values()):
         made = made.bounded({name: most for name, most in limits.items() if most})
     if "budget" in given or "trials" in given:
         budget = typed["budget"]
         made = made.within(seconds(budget) if budget else None, typed["trials"])
     return replace(made, workers=typed["workers"]) if typed["workers"] else made
+
+
+def _limits(typed: dict[str, Any]) -> dict[str, Any]:
+    """Limits as numbers."""
+    from formwright.quantities import amount, milliseconds
+
+    read = {"max_latency": milliseconds, "max_params": amount, "max_flops": amount}
+    return {n: None if typed[n] is None else number(typed[n]) for n, number in read.items()}
 
 
 def _refuse_idle(typed: dict[str, Any], given: list[str]) -> None:
@@ -214,17 +215,20 @@ def resume(
     address: Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)] = "",
     request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
     processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
+    log: asked.Trackers = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Continue a search, also with a larger budget than it began with."""
     from formwright.cli.compress import conduct_compression
-    from formwright.cli.train import seconds
+    from formwright.quantities import seconds
     from formwright.recipes.compress import Compress
     from formwright.recipes.life import recipe_of
     from formwright.study import Study
+    from formwright.track import check_trackers
 
     hiring = Hiring(executor, address, request, processes)
     workers = hiring.workers(workers or 0)
+    check_trackers(log or ())
     study = Study.open(run)
     made = recipe_of(study)
     hiring.check(made.name)
@@ -233,18 +237,38 @@ def resume(
     if isinstance(made, Compress):
         conduct_compression(made, study, json)
         return
-    _conduct(replace(made, workers=workers) if workers else made, study, json, hiring)
+    made = replace(made, workers=workers) if workers else made
+    _conduct(made, study, json, hiring, log or ())
 
 
-def _conduct(recipe: "Recipe", study: "Study", json: bool, hiring: Hiring) -> None:
-    from formwright.cli.live import watching
+def _conduct(
+    recipe: "Recipe", study: "Study", json: bool, hiring: Hiring, log: Sequence[str] = ()
+) -> None:
     from formwright.recipes.life import conduct
+    from formwright.terminal.live import watching
+    from formwright.track import tracked_search
 
     budget: Any = recipe  # of a search that has no end of its own
     seconds, trials = (None, recipe.expected) if recipe.ENDS else (budget.seconds, budget.trials)
-    with watching(study, quiet=json, seconds=seconds, trials=trials) as view:
-        heard: Any = {"stop": view.stopped, "on_event": view.on_event, "say": view.say}
-        ending = conduct(recipe, study, hire=hiring.hire, processes=hiring.processes, **heard)
+    with (
+        watching(study, quiet=json, seconds=seconds, trials=trials) as view,
+        tracked_search(log, study.folder, study.meta, study.trials) as tell,
+    ):
+
+        def heard(event: "Event") -> None:
+            view.on_event(event)
+            tell(event)
+
+        ending = conduct(
+            recipe,
+            study,
+            stop=view.stopped,
+            on_event=heard,
+            say=view.say,
+            on_stage=view.stage,
+            on_phase=view.phase,
+            crew=hiring.crew,
+        )
     more = "" if recipe.ENDS else _budget_of(recipe)
     try:
         finish(study, json, view.exit_code if ending == "stopped" else 0, more)
@@ -320,7 +344,15 @@ def _print_next(study: "Study") -> None:
         minutes = 30 + int(study.state.seconds // 60)  # a budget is that of all sessions
         commands.append(f"formwright resume {study.folder} --budget {minutes}m")
     if commands:
-        print("next: " + "\n      ".join(commands))
+        print("next: " + "\n      ".join(map(_broken, commands)))
+
+
+def _broken(command: str, room: int = 74) -> str:
+    """A command in lines that fit, as shells take it."""
+    if len(command) <= room:
+        return command
+    first, option, rest = command.partition(" --task")
+    return f"{first} \\\n       {option}{rest}" if option else command
 
 
 def _usual_workers() -> int:
@@ -363,27 +395,3 @@ def _refuse(recipe: str, options: list[str]) -> None:
             "--target, --seed, --workers, --executor and --out apply, and --from for fft, "
             "autodistil, nasbert."
         )
-
-
-def milliseconds(text: str | None) -> float | None:
-    """``5ms`` or ``0.1s`` as milliseconds."""
-    return None if text is None else _quantity(text, {"ms": 1.0, "us": 1e-3, "s": 1e3}, "5ms")
-
-
-def amount(text: str | None) -> float | None:
-    """``10M`` or ``2G`` as a number."""
-    units = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
-    return None if text is None else _quantity(text, units, "10M")
-
-
-def _quantity(text: str, units: dict[str, float], example: str) -> float:
-    from formwright.errors import InputError
-
-    unit = next((u for u in units if text.endswith(u)), "")
-    try:
-        found: Any = float(text.removesuffix(unit)) * units.get(unit, 1.0)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < 1e18:
-        raise InputError(f"{text!r} is no quantity above 0; write for example {example}.")
-    return float(found)

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from formwright.study import Study
-    from formwright.study.outcome import Baseline, Outcome
+    from formwright.study.outcome import Outcome
     from formwright.trial import Trial
 
 
@@ -57,6 +55,7 @@ def print_study(study: "Study") -> None:
     from formwright.cli.output import console, wrapped
     from formwright.report.words import share_words
     from formwright.study.outcome import read_outcome
+    from formwright.terminal.front import front_table
 
     state = study.state
     outcome = read_outcome(study.folder)
@@ -81,43 +80,9 @@ def print_study(study: "Study") -> None:
             print(wrapped(text))
 
 
-def front_table(study: "Study", most: int = 20) -> "Table":
-    """The front beside the baseline."""
-    from formwright.arch.writer import short
-    from formwright.cli.output import short_number, table
-
-    names = [objective.name for objective in study.objectives]
-    given = study.strategy_name == "given"  # members that are known by their names
-    what = "member" if given else "layers"
-    shown = table("trial", *names, "params", what, right=(*names, "params"))
-    rows = study.front
-    step = max(1, -(-len(rows) // most))
-    for trial in rows[::step]:
-        arch = study.member(trial)
-        values = [f"{trial.values[name]:.4g}" for name in names]
-        params = trial.values.get("params")
-        layers = f"{short(arch)} {arch.backbone.width}" if hasattr(arch, "backbone") else ""
-        if given and trial.made_by:
-            drawn = trial.control  # which says nothing of what it is
-            layers = f"{trial.made_by}: {layers}" if drawn else trial.made_by
-        shown.add_row(str(trial.number), *values, short_number(params) if params else "", layers)
-    for rival in _beside(study, rows):
-        values = [f"{rival.values.get(name, float('nan')):.4g}" for name in names]
-        params = rival.values.get("params")
-        shown.add_row("rival", *values, short_number(params) if params else "", rival.name)
-    return shown
-
-
-def _beside(study: "Study", front: "list[Trial]") -> "list[Baseline]":
-    """The rivals as they were evaluated on the rung of the front."""
-    from formwright.study.outcome import Baseline, read_outcome
-
-    rung = front[0].rung if front else 0
-    trials = [t for t in study.trials if t.rival and t.done and t.rung == rung]
-    if trials:
-        return [Baseline(t.note, t.decisions["rival"], t.arch, t.values) for t in trials]
-    baseline = read_outcome(study.folder).baseline
-    return [baseline.at(rung)] if baseline is not None and baseline.values else []
+def _covered(share: float) -> str:
+    """A hypervolume, which is a share of what could be covered."""
+    return f"{share:.3f}" if share >= 0.0005 else "none, no better than the worst that was seen"
 
 
 def _state(study: "Study", outcome: "Outcome") -> str:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from formwright.cli import offers
+
 if TYPE_CHECKING:
     from formwright.space import Space
 
@@ -12,8 +14,11 @@ TASK_HELP = "As of `search`: show what a search on this task would use."
 
 
 def run(
-    name: Annotated[str | None, typer.Argument(help="Show the decisions of this space.")] = None,
-    task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show the decisions of this space.", autocompletion=offers.spaces),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help=TASK_HELP, autocompletion=offers.tasks)] = None,
     width: Annotated[int | None, typer.Option(help=WIDTH_HELP, min=1)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:

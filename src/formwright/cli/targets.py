@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from formwright.cli import offers
 from formwright.cli.measure import TARGET_HELP
 
 
@@ -13,7 +14,7 @@ def run(
     save: Annotated[
         Path | None, typer.Option(help="Calibrate --target here and write it to this file.")
     ] = None,
-    target: Annotated[str, typer.Option(help=TARGET_HELP)] = "eager",
+    target: Annotated[str, typer.Option(help=TARGET_HELP, autocompletion=offers.targets)] = "eager",
     seconds: Annotated[float, typer.Option(help="Time to calibrate.")] = 5.0,
 ) -> None:
     """List what this machine can measure, or calibrate a target and keep it."""

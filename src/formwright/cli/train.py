@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formwright.cli import ARCH_HELP
+from formwright.cli import ARCH_HELP, offers
+from formwright.cli import typed as asked
 
 if TYPE_CHECKING:
     from formwright.train import Seeds, TrainConfig
@@ -18,7 +19,9 @@ TASK_HELP = "A task: a name such as stdlib, or KIND:PATH such as classify:review
 
 def run(
     arch: Annotated[str, typer.Argument(help=ARCH_HELP, show_default=False)],
-    task: Annotated[str, typer.Option(help=TASK_HELP, show_default=False)],
+    task: Annotated[
+        str, typer.Option(help=TASK_HELP, show_default=False, autocompletion=offers.tasks)
+    ],
     steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
     time: Annotated[str | None, typer.Option(help="How long, such as 90s, 5m or 1h.")] = None,
     width: Annotated[int, typer.Option(help="Width, where the string gives none.")] = 128,
@@ -27,10 +30,13 @@ def run(
     ] = False,
     seeds: Annotated[int, typer.Option(help="Train so often, with seeds 0, 1, ...")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help=SET_HELP, autocompletion=offers.settings)
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
     processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
-    tensorboard: Annotated[Path | None, typer.Option(help="Also log for TensorBoard here.")] = None,
+    log: asked.Trackers = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="TensorBoard's files go here.")] = None,
     unsafe_pickle: Annotated[bool, typer.Option("--unsafe-pickle", help=PICKLE_HELP)] = False,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
@@ -43,13 +49,16 @@ def run(
     from formwright.cli.output import say_notes
     from formwright.cli.progress import watching
     from formwright.cli.resolve import is_trained, model_folder, resolve_for
+    from formwright.quantities import seconds
     from formwright.tasks import load_task
+    from formwright.track import check_trackers
     from formwright.train import device_of_text, train_seeds
     from formwright.train.distributed import leads, leave_world
     from formwright.train.run import tidy
     from formwright.use.tuning import Tuning
 
     device_of_text(device)  # before anything that takes long
+    check_trackers(log or ())
     if processes > 1 and _begun_together(processes):
         return
     quiet = json or not leads()
@@ -67,8 +76,9 @@ def run(
     say_notes(loaded, quiet=quiet)
     folder = out or _usual_folder(found, task, config, start)
     numbers = range(config.seed, config.seed + max(1, seeds))
-    board = tensorboard if leads() else None
-    with watching(quiet=quiet, tensorboard=board, folder=folder) as on_event:
+    about = {"arch": arch, "task": task, "out": str(folder), **config.to_data()}
+    sinks: Any = {"log": log or (), "tensorboard": tensorboard} if leads() else {}
+    with watching(quiet=quiet, folder=folder, **sinks, **about) as on_event:
         results = train_seeds(
             begun, loaded, config, numbers, out=folder, on_event=on_event, device=device
         )
@@ -113,6 +123,7 @@ def _exit_if_interrupted(results: "Seeds") -> None:
 
 
 def _config(width: int, steps: int | None, time: str | None, changes: list[str]) -> "TrainConfig":
+    from formwright.quantities import seconds
     from formwright.train import TrainConfig, default_lr
 
     base = TrainConfig(
@@ -129,21 +140,6 @@ def _changed(base: "TrainConfig", changes: list[str]) -> "TrainConfig":
     from formwright.train import TrainConfig
 
     return base.replace(**settings(TrainConfig, changes))
-
-
-def seconds(text: str) -> float:
-    """``90s``, ``5m`` or ``1h`` as seconds."""
-    from formwright.errors import InputError
-
-    units = {"s": 1, "m": 60, "h": 3600}
-    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
-    try:
-        found = float(number) * units[unit]
-    except ValueError:
-        found = -1.0
-    if not 0 < found < 1e9:
-        raise InputError(f"{text!r} is no length of time; write for example 90s, 5m or 1h.")
-    return found
 
 
 def _usual_folder(arch: Any, task: str, config: "TrainConfig", start: str = "") -> Path:
@@ -191,7 +187,8 @@ def _print(results: "Seeds", folder: Path) -> None:
         print(f"Stopped after {last.steps} steps. The same command continues from here: {folder}")
         return
     if results.mean is None:
-        print(f"The run diverged: {last.reason}. Try a smaller --lr or a longer --warmup.")
+        advice = "Try a smaller rate or a longer warmup: --set lr=1e-4 --set warmup=200"
+        print(f"The run diverged: {last.reason}. {advice}")
         return
     spread = (
         f" (spread {results.spread:.4g} over {len(results.values)} seeds)" if results.spread else ""

@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+_ROUNDED = 0.015  # of a count: what is printed has two digits at times
+
 
 def run(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -39,7 +41,7 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from formwright.cli.output import console, millions, table
+    from formwright.cli.output import console, millions, table, wrapped
 
     numbers = ("params", "published", "diff")
     made = table("name", "system", *numbers, right=numbers, widest=16)
@@ -54,3 +56,19 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             difference,
         )
     console().print(made)
+    for line in _reasons(rows):
+        print(wrapped(line))
+
+
+def _reasons(rows: list[dict[str, Any]]) -> list[str]:
+    """Why counts differ from what was published, where it is more than what print rounds off."""
+    found: dict[str, str] = {}
+    for row in rows:
+        published = row["published_params"]
+        if published and abs(row["params"] - published) / published > _ROUNDED:
+            known = found.setdefault(row["system"], row["note"])
+            found[row["system"]] = min(known, row["note"], key=len)  # what all of them share
+    unknown = "nobody knows yet why the counts differ."
+    lines = [f"{system}: {note or unknown}" for system, note in found.items()]
+    counted = f"All others are within {_ROUNDED:.1%} of what was published, as far as it was."
+    return [*lines, counted]

@@ -134,6 +134,8 @@ class Course:
             "first": rivals,
         }
         estimator = recipe.make_estimator(plan.stages)
+        left = None if plan.search is None else max(1.0, plan.search - session.spent())
+        session.on_phase("search", left, recipe.trials and recipe.trials + len(rivals))
         session.run(estimator, trials=recipe.trials, seconds=seconds, **how)
         if not any(trial.done and not trial.rival for trial in session.study.trials):
             session.say("the time for trials was over before one had ended; a few more are tried")
@@ -157,6 +159,8 @@ class Course:
         if proposals:
             names = f"{len(proposals)} models, {chosen['steps']:,} steps each"
             session.say(f"finals: {names}")
+            left = None if plan.seconds is None else max(1.0, plan.seconds - session.spent())
+            session.on_phase("finals", left, len(proposals))
             session.run(self.recipe.make_final_estimator(plan), trials=0, first=proposals)
 
     def _entered(self, session: Session, chosen: dict[str, Any], round_: int) -> list[Proposal]:

@@ -47,6 +47,7 @@ Say = Callable[[str], None]
 Prices = dict[str, list[float]]  # decision to what each option costs
 Stop = Callable[[], bool]
 OnStage = Callable[[str, float], None]
+OnPhase = Callable[[str, float | None, int | None], None]
 Hire = Callable[[Evaluate, int], Executor]  # of an estimator and a number of workers
 _LARGEST = 10_000_000  # bytes of a card
 _CLOCK = "clock.json"  # seconds of work, in the folder of the study
@@ -88,6 +89,19 @@ def _alone(estimator: Evaluate) -> Evaluate:
     return estimator
 
 
+@dataclass(frozen=True)
+class Crew:
+    """Who evaluates and trains for a recipe.
+
+    Args:
+        hire: Makes who evaluates; this machine's processes when not given.
+        processes: That train a supernet together.
+    """
+
+    hire: Hire | None = None
+    processes: int = 1
+
+
 class Session:
     """A recipe at work on its study.
 
@@ -98,8 +112,8 @@ class Session:
         on_event: Told of every trial.
         say: Told what goes on besides.
         on_stage: Told how much of a stage is done, 0 to 1, where a recipe has stages.
-        hire: Makes who evaluates; this machine's processes when not given.
-        processes: That train a supernet together.
+        on_phase: Told what begins, with the seconds and trials it will take where they are known.
+        crew: Who evaluates and trains.
     """
 
     def __init__(
@@ -111,15 +125,16 @@ class Session:
         on_event: OnEvent | None = None,
         say: Say | None = None,
         on_stage: OnStage | None = None,
-        hire: Hire | None = None,
-        processes: int = 1,
+        on_phase: OnPhase | None = None,
+        crew: Crew | None = None,
     ) -> None:
         self.recipe, self.study, self.folder = recipe, study, study.folder
         self.target = target_of(study)
         self.stop, self.on_event = stop, on_event
         self.say: Say = say or (lambda text: None)
-        self.hire, self.processes = hire, processes
+        self.crew = crew or Crew()
         self.on_stage: OnStage = on_stage or (lambda stage, share: None)
+        self.on_phase: OnPhase = on_phase or (lambda name, seconds, trials: None)
         self._began = time.monotonic()
         self._before = max(study.state.seconds, _clock(study.folder))
         self._worked = False
@@ -315,12 +330,12 @@ class Session:
         Proposals of the recipe's own may come ``first``.
         """
         self._worked, workers = True, self.recipe.workers
-        in_process = workers == 1 and not hasattr(estimator, "evaluate_many") and not self.hire
+        in_process = workers == 1 and not hasattr(estimator, "evaluate_many") and not self.crew.hire
         if self.stop is not None and in_process:
             estimator = Heeded(estimator, self.stop)
         self.ending = run(
             self.study,
-            (self.hire or executor_for)(estimator, workers),
+            (self.crew.hire or executor_for)(estimator, workers),
             trials=trials,
             seconds=seconds,
             stop=self.stop,
@@ -354,6 +369,13 @@ class Session:
 
         ``task`` and ``loss`` are the recipe's and the task's when not given.
         """
+
+        def heard(event: dict[str, Any]) -> None:
+            if training.steps and "step" in event:
+                self.on_stage("supernet", min(1.0, event["step"] / training.steps))
+            if on_event is not None:
+                on_event(event)
+
         asked = {
             "supernet": supernet,
             "policy": policy,
@@ -362,8 +384,8 @@ class Session:
             "out": folder,
             "loss": loss,
         }
-        heard: Any = {"on_event": on_event, "stop": lambda search: self.stopped()}
-        found = search_together(self.processes, task or self.recipe.task, asked, **heard)
+        told: Any = {"on_event": heard, "stop": lambda search: self.stopped()}
+        found = search_together(self.crew.processes, task or self.recipe.task, asked, **told)
         if found.state == "stopped":
             raise Stopped
         return found
@@ -449,13 +471,13 @@ def conduct(
     on_event: OnEvent | None = None,
     say: Say | None = None,
     on_stage: OnStage | None = None,
-    hire: Hire | None = None,
-    processes: int = 1,
+    on_phase: OnPhase | None = None,
+    crew: Crew | None = None,
 ) -> Ending:
     """Lead a recipe through its phases. Calling it again goes on, or does nothing at the end."""
     recipe = replace(recipe, target=target_of(study))
-    heard: Any = {"stop": stop, "on_event": on_event, "say": say, "on_stage": on_stage}
-    session = Session(recipe, study, hire=hire, processes=processes, **heard)
+    told: dict[str, Any] = {"on_event": on_event, "on_stage": on_stage, "on_phase": on_phase}
+    session = Session(recipe, study, stop=stop, say=say, crew=crew, **told)
     if recipe.ENDS and session.concluded:
         return "exhausted"
     if study.state.total:
@@ -466,6 +488,7 @@ def conduct(
         # results would depend on their number.
         with using_threads(1):
             for phase in session.recipe.phases():
+                session.on_phase(getattr(phase, "__name__", "phase").replace("_", " "), None, None)
                 phase(session)
     except Stopped:
         return "stopped"

@@ -1,8 +1,8 @@
 """Values that people type, ``lr=1e-3`` or ``training.steps=200``, as fields of frozen records."""
 
 import ast
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -11,6 +11,7 @@ from formwright.arch.style import Style, style
 from formwright.errors import InputError, UnknownName
 
 Record = TypeVar("Record")
+_SAMPLES = (1, 1.0, True, (1,), (1.0,))  # of what can be typed
 _WORDS = {"true": True, "false": False, "none": None}
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "none"}
 
@@ -126,6 +127,42 @@ def _said(hint: Any) -> str:
         return " or ".join(map(_said, parts))
     if kind is Literal:
         return f"one of {', '.join(sorted(map(str, parts)))}"
-    if kind is tuple and parts[0] in _KINDS:
+    if hint is str:
+        return "words"
+    if kind is tuple and parts[0] in (*_KINDS, str):
         return "several, such as (1, 2)"
     return _KINDS.get(hint, "set by its parts, such as training.steps=200")
+
+
+@dataclass(frozen=True)
+class Key:
+    """Something that ``--set`` can change.
+
+    Args:
+        path: As it is typed: ``training.steps``.
+        value: What it is now.
+        allowed: What it may be, in words.
+    """
+
+    path: str
+    value: Any
+    allowed: str
+
+
+def keys(record: Any, apart: Iterable[str] = (), before: str = "") -> Iterator[Key]:
+    """Everything in a record, and in the records inside it, that can be set.
+
+    Args:
+        record: A frozen dataclass.
+        apart: Names of its own fields that cannot.
+        before: Stands before each path.
+    """
+    hidden = set(apart)
+    for name, hint in _types(type(record)).items():
+        value = getattr(record, name)
+        if name in hidden or name.startswith("_"):
+            continue
+        if is_dataclass(value) and not isinstance(value, type):
+            yield from keys(value, before=f"{before}{name}.")
+        elif hint is str or any(_fits(sample, hint) for sample in (value, *_SAMPLES)):
+            yield Key(f"{before}{name}", value, _said(hint))

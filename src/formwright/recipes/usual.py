@@ -24,7 +24,7 @@ from formwright.arch import Architecture
 from formwright.arch.counting import count
 from formwright.arch.kept import kept_layer
 from formwright.cost import Meter, Target
-from formwright.errors import FormatError, InputError
+from formwright.errors import FormatError, InputError, UnknownName
 from formwright.estimate import (
     Check,
     Counted,
@@ -38,7 +38,9 @@ from formwright.estimate import (
 )
 from formwright.estimate.inherited import FromParent, Inherited
 from formwright.estimate.limits import keeps
+from formwright.estimate.own import Own, objectives
 from formwright.estimate.training import known_task
+from formwright.recipes.checks import check_usual, check_width
 from formwright.recipes.course import Course
 from formwright.recipes.headline import conclude, is_cost
 from formwright.recipes.life import Session
@@ -111,6 +113,7 @@ class UsualSearch(Recipe):
     ENDS: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        check_width(self.width)
         if self.seconds is None and self.trials is None:
             raise InputError("A search needs an end: give it a budget or a number of trials.")
         if self.workers < 1:
@@ -125,19 +128,14 @@ class UsualSearch(Recipe):
                 "least one trial, or a time above 0."
             )
         if self.estimator != "train" and self.estimator not in estimators:
-            raise InputError(
-                f"No estimator is called {self.estimator!r}; use train or one of "
-                f"{', '.join(sorted(estimators))}."
-            )
+            raise UnknownName("estimator", self.estimator, ["train", *estimators])
         if self.share and not (self.trains and self.strategy in ("", "ladder")):
             raise InputError(
                 "Weights are shared by trials that are trained, under the strategy ladder; leave "
                 "share out here."
             )
         if self.cost not in get_args(CostKind):
-            raise InputError(
-                f"cost={self.cost!r} is unknown; use latency, flops, params or memory."
-            )
+            raise UnknownName("cost", self.cost, get_args(CostKind))
         if self.strategy == "given":
             raise InputError("The strategy 'given' needs members to try; use it in Python.")
         names = [*self.minimise, *self.maximise] or [self.estimator, self.cost]
@@ -311,6 +309,8 @@ class UsualSearch(Recipe):
         if target is not None:
             memory = "memory" in self.wanted
             parts.append(Measured(target, seconds=seconds, precision=precision, memory=memory))
+        own = [*self.minimise, *self.maximise]
+        parts += [Own(name, objectives.get(name)) for name in own if name in objectives]
         if self.max_latency is not None:
             parts.append(Within({"latency": self.max_latency}))
         return parts
@@ -318,8 +318,8 @@ class UsualSearch(Recipe):
     # --- what is refused ----------------------------------------------------------------
 
     def check(self) -> None:
-        """An empty space is told before anything is measured."""
-        self.make_space().sample(Random(self.seed))
+        """Refuse what cannot work before anything is measured."""
+        check_usual(self)
 
     def check_calibrated(self) -> None:
         """Refuse a limit that not even the smallest member keeps, before anything is trained."""

@@ -17,6 +17,7 @@ from formwright.space import Space
 from formwright.study import Progress, Study
 from formwright.study.checking import too_deep
 from formwright.study.front import counting, eligible
+from formwright.study.front import front as front_of
 from formwright.study.job import member_of
 from formwright.study.outcome import Outcome, read_outcome
 from formwright.trial import Objective, Trial
@@ -147,7 +148,8 @@ class Material:
 
 def gather(study: Study) -> Material:
     """Read a study. It may be running meanwhile."""
-    state, trials, front = study.state, study.trials, study.front
+    state, trials = study.state, study.trials
+    front = front_of(trials, study.objectives, study.rules.limits)  # of these, whatever comes next
     try:
         space: Space | None = study.space
     except FormwrightError:  # of a kind of its own: what needs it is left out
@@ -159,7 +161,7 @@ def gather(study: Study) -> Material:
         objectives=study.objectives,
         limits=study.rules.limits,
         trials=trials,
-        front=[trials[trial.number] for trial in front],
+        front=front,
         outcome=read_outcome(study.folder),
         state=state,
         space=space,

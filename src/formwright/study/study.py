@@ -28,7 +28,6 @@ from formwright.study.store import Store
 from formwright.trial import Objective, Trial
 from formwright.versions import RESULTS, cpu, versions
 
-
 _FEW = 8  # workers of one machine, which do not straggle by much
 
 
@@ -119,6 +118,7 @@ class Study:
         self._given = space
         self._space: Space | None = None
         self._settled: list[Trial] = []  # finished trials never change, so they are read once
+        self._notations: dict[int, str] = {}
 
     @classmethod
     def create(
@@ -248,10 +248,13 @@ class Study:
 
     def notation(self, number: int) -> str:
         """The architecture of a trial in words; empty where the study is of something else."""
-        if words := self._store.notation(number):
-            return words
-        (trial,) = self._store.trials_at([number])
-        return notation(self.member(trial)) if trial.arch else ""
+        if number not in self._notations:  # what a trial is never changes, so it is read once
+            words = self._store.notation(number)
+            if not words:
+                (trial,) = self._store.trials_at([number])
+                words = notation(self.member(trial)) if trial.arch else ""
+            self._notations[number] = words
+        return self._notations[number]
 
     def member(self, trial: Trial) -> Any:
         """What a trial stands for, for most spaces an architecture."""

@@ -76,7 +76,8 @@ def launch(command: Sequence[str], count: int) -> int:
 
 def _start(command: Sequence[str], more: Mapping[str, str], heard: Any) -> subprocess.Popen[bytes]:
     out = None if heard is None else subprocess.DEVNULL
-    return subprocess.Popen(command, env={**os.environ, **more}, stdout=out, stderr=heard)
+    environment = {**os.environ, **more}
+    return subprocess.Popen(command, env=environment, stdout=out, stderr=heard)  # noqa: S603  # ourselves
 
 
 def _watched(processes: Sequence[subprocess.Popen[bytes]]) -> int:
