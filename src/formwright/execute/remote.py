@@ -133,15 +133,16 @@ def evaluated(
             answer = attempt(evaluate, job, stages.objectives)
         else:
             answer = attempt(_noting(evaluate, values), job, ())
+    sent: Files = {} if here else packed(job.folder)
+    if not here:  # before the last word, after which nobody waits for this process
+        shutil.rmtree(root, ignore_errors=True)
     yield {
         "what": "ended",
         "values": values if values and not answer.reason else dict(answer.values),
         "reason": answer.reason,
         "seconds": answer.seconds,
-        "files": {} if here else packed(job.folder),
+        "files": sent,
     }
-    if not here and (last or answer.reason):
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def _noting(evaluate: Evaluate, values: dict[str, float]) -> Evaluate:
