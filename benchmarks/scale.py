@@ -197,7 +197,7 @@ def staleness(seeds: int, workers: int = 100, hours: float = 3.0) -> list[dict[s
     return rows
 
 
-def followed(workers: int, name: str, hours: float, seed: int, factor: int = 8) -> list[float]:
+def followed(workers: int, name: str, hours: float, seed: int, factor: int = 4) -> list[float]:
     """The gap to the best member at evenly spaced times, as a share of that of random members."""
     landscape = Landscape(seed)
     best, usual = landscape.best(), typical(landscape)

@@ -35,7 +35,7 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
         sync_folder(path.parent)
     except OSError as error:
         if error.errno in WANT_OF_SPACE:
-            raise NoRoom(room_wanted(path, sum(map(len, parts)))) from error
+            raise NoRoom(_room_wanted(path, sum(map(len, parts)), error)) from error
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -86,11 +86,10 @@ def write_json(path: Path, data: Any) -> None:
     write_atomically(path, discreet(json.dumps(data, indent=1, ensure_ascii=False)).encode())
 
 
-def room_wanted(path: Path, needed: int) -> str:
-    """What to say where a disk has no room for something of so many bytes."""
+def _room_wanted(path: Path, needed: int, error: OSError) -> str:
     return (
-        f"{path} has no room for {needed:,} bytes{_free(path)}. What was there before is intact; "
-        "free some space and run the same command again."
+        f"{path} has no room for {needed:,} bytes: {error.strerror}{_free(path)}. What was there "
+        "before is intact; free some space and run the same command again."
     )
 
 

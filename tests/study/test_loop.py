@@ -133,7 +133,7 @@ def test_a_trial_is_proposed_after_exactly_the_window_was_told(
 
 def test_rules_that_make_no_sense_are_refused() -> None:
     assert (Rules.for_workers(1).window, Rules.for_workers(4, control=9).window) == (1, 8)
-    assert Rules.for_workers(100).window == 800
+    assert Rules.for_workers(100).window == 400
     with pytest.raises(InputError, match="give a window of at least 1"):
         Rules(window=0)
 

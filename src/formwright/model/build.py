@@ -103,7 +103,6 @@ def load_model(
     if not (folder / _ARCH).is_file() and is_pretrained(folder):
         return load_pretrained(folder, device=device, unsafe_pickle=unsafe_pickle)
     arch = read_architecture(folder)
-    check_sealed(folder / _WEIGHTS)
     try:
         with safe_open(folder / _WEIGHTS, framework="pt", device=str(device)) as file:
             written_for = (file.metadata() or {}).get("architecture")
@@ -115,6 +114,7 @@ def load_model(
             f"{folder}: the weights belong to architecture {written_for}, "
             f"but {_ARCH} describes {arch_id(arch)}."
         )
+    check_sealed(folder / _WEIGHTS)
     with torch.device("meta"):
         model = Model(arch)
     try:
@@ -137,7 +137,6 @@ def read_architecture(folder: str | Path) -> Architecture:
                 f"{folder} holds no model: {name} is missing. Give a folder that formwright wrote, "
                 "or one in Hugging Face's format (config.json and model.safetensors)."
             )
-    check_sealed(folder / _ARCH)
     return from_json(read_text(folder / _ARCH, "an architecture", _LARGEST))
 
 

@@ -4,7 +4,7 @@ Whatever reads a study relies on these few facts, so they are looked at once, wh
 """
 
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from formwright.trial import Trial
@@ -28,7 +28,8 @@ def check_meta(meta: Mapping[str, Any]) -> None:
     options = strategy["options"]
     _expect(isinstance(options, dict), "the options of its strategy")
     limits = rules.get("limits", {})
-    _expect(isinstance(limits, dict) and all(map(_number, limits.values())), "its limits")
+    bounds = isinstance(limits, dict) and all(n == inf or _number(n) for n in limits.values())
+    _expect(bounds, "its limits")
     for name in ("versions", "processor", "hyperparameters", "free", "target"):
         _expect(isinstance(meta.get(name), dict | None), f"its {name}")
     for name in ("recipe", "task", "command", "created", "start"):

@@ -84,7 +84,15 @@ def read_outcome(folder: Path) -> Outcome:
         return found
     except FileNotFoundError:
         return Outcome()
-    except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+    except (
+        StorageError,
+        OSError,
+        ValueError,
+        RecursionError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as error:
         message = f"{path} cannot be read ({error}); delete it to go on without."
         raise StorageError(message) from None
 

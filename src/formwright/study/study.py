@@ -37,7 +37,7 @@ class Rules:
 
     Args:
         window: Trial ``n`` is proposed when trials 0 to ``n - window`` have ended, so this many
-            can run at once. 1 for one worker, twice their number for a few, eight times for
+            can run at once. 1 for one worker, twice their number for a few, four times for
             many, the size of a batch for an evaluator that takes many.
         control: Every so manieth trial is drawn at random, so that the search carries its own
             comparison with random search; 0 for none.
@@ -59,10 +59,10 @@ class Rules:
     def for_workers(cls, workers: int, **others: Any) -> "Rules":
         """The usual window for a number of workers: each has a trial, and more wait.
 
-        One more for each of a few; seven for each of many, or stragglers would leave more than half
-        of them without work (docs/scale.md).
+        One more for each of a few; three for each of many, or stragglers would leave more than half
+        of them without work. Still more would keep strategies from learning (docs/scale.md).
         """
-        each = 2 if workers <= _FEW else 8
+        each = 2 if workers <= _FEW else 4
         return cls(window=1 if workers == 1 else each * workers, **others)
 
 
