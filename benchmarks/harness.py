@@ -79,6 +79,11 @@ class Rows(_File):
             self._write([*self.read(), dict(row)])
         print(json.dumps(row), flush=True)
 
+    def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the whole file anew."""
+        with self._alone():
+            self._write([dict(row) for row in rows])
+
     def once(
         self, about: Mapping[str, Any], work: Callable[[], Mapping[str, Any]]
     ) -> dict[str, Any]:
