@@ -1,6 +1,6 @@
 """The picture in the README: the top of a real report, as a browser shows it.
 
-    python docs/picture.py [RUN] [--out docs/images/report.png] [--width 1100] [--height 760]
+    python docs/picture.py [RUN] [--out docs/images/report.png] [--width 1100] [--height 900]
 
 RUN is the folder of a search with its report; runs/demo, which ``make demo`` leaves, when it is not
 given, and that search is made first where it is missing (four minutes). Needs playwright and a
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("run", nargs="?", type=Path, default=ROOT / "runs" / "demo")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images" / "report.png")
     parser.add_argument("--width", type=int, default=1100)
-    parser.add_argument("--height", type=int, default=760)
+    parser.add_argument("--height", type=int, default=900)
     asked = parser.parse_args()
     own = [sys.executable, "-m", "formwright.cli.main"]
     if not asked.run.exists():

@@ -111,7 +111,7 @@ def _negative(rows: Sequence[Row], told: dict[str, Any]) -> str:
     for verdict, title in (("no", "Measured, and not so"), ("open", "Not measured")):
         names = [row for row in rows if told[row.name][0].verdict == verdict]
         lines.append(f"**{title}** ({len(names)} of {len(rows)} rows):\n")
-        lines += [f"- [{row.group}](#{row.name}): {row.claim}" for row in names]
+        lines += [f"- {row.group}, [{row.name}](#{row.name}): {row.claim}" for row in names]
         lines.append("")
     return "\n".join(lines)
 

@@ -164,7 +164,7 @@ def test_negative_and_missing_rows_stand_first(tmp_path: Path) -> None:
     first = text.partition("## All rows")[0]
     assert "**Measured, and not so** (1 of 2 rows)" in first
     assert "**Not measured** (1 of 2 rows)" in first
-    assert "[wanted things](#toy): more is more" in first
+    assert "wanted things, [toy](#toy): more is more" in first
     (tmp_path / "toy.json").write_text('{"part": {"value": 5}}')
     assert "(0 of 2 rows)" in page_of(rows, tmp_path, None), "verdicts follow from the figures"
 
