@@ -74,7 +74,10 @@ def _do(asked: argparse.Namespace) -> int:
         print(f"Page of what was run: {asked.work / 'results.md'}")
         return int(failed > 0)
     else:
-        text = page_of(ROWS, results, History(ROOT))
+        history = History(ROOT)
+        if asked.verb == "check" and history.missing:
+            sys.exit(f"evidence: error: {history.missing}, so marks of age cannot be compared.")
+        text = page_of(ROWS, results, history)
         if asked.verb == "check":
             same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
             print("docs/results.md is up to date." if same else "docs/results.md is out of date: "

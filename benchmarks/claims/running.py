@@ -14,6 +14,7 @@ from harness import VARIABLE
 
 from claims.page import told_of
 from claims.row import WORDS, Row
+from claims.shape import Misfit
 
 ELSEWHERE = Path(__file__).resolve().parents[1] / "elsewhere.py"
 
@@ -55,28 +56,35 @@ def run_rows(rows: Sequence[Row], setting: Setting) -> int:
         if row.short is None:
             print(f"{row.name}: has no short form; in full: {row.command or 'no benchmark yet'}")
             continue
-        words = setting.words(row)
-        if words is None:
+        given = setting.words(row)
+        if given is None:
             print(f"{row.name}: passed over, its data is not given (--data, --minilm)")
             continue
-        key = (row.script, *words)
+        key = (row.script, *given)
         if key not in done:
             limit = min(left, 120 * row.minutes)
             if limit <= 0:
                 print(f"{row.name}: passed over, the time is up")
                 continue
             began = time.monotonic()
-            print(f"{row.name}: {row.script} {shlex.join(words)}", flush=True)
-            done[key] = _run(row, words, setting, limit)
+            print(f"{row.name}: {row.script} {shlex.join(given)}", flush=True)
+            done[key] = _run(row, given, setting, limit)
             left -= time.monotonic() - began
-        failed += bool(done[key])
-        print(f"  {done[key] or _shown(row, setting)}", flush=True)
+        wrong, words = bool(done[key]), done[key]
+        if not wrong:
+            wrong, words = _shown(row, setting)
+        failed += wrong
+        print(f"  {words}", flush=True)
     return failed
 
 
-def _shown(row: Row, setting: Setting) -> str:
-    told, _ = told_of(row, setting.results, None)
-    return f"{WORDS[told.verdict]}: {told.found}"
+def _shown(row: Row, setting: Setting) -> tuple[bool, str]:
+    """Whether what was measured cannot be read, and what it says."""
+    try:
+        told, _ = told_of(row, setting.results, None)
+    except Misfit as error:
+        return True, str(error)
+    return told.verdict == "open", f"{WORDS[told.verdict]}: {told.found}"
 
 
 def _run(row: Row, words: list[str], setting: Setting, limit: float) -> str:

@@ -30,9 +30,8 @@ def make_data(folder: Path) -> None:
     rng, rows = Random(0), ["text,label"]
     for number in range(60):
         label = ("good", "bad")[number % 2]
-        rows.append(
-            f"the film was {rng.choice(WORDS[label])} and {rng.choice(WORDS[label])},{label}"
-        )
+        first, second = rng.choices(WORDS[label], k=2)
+        rows.append(f"film {number} was {first} and {second},{label}")
     (folder / "reviews.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (folder / "book.txt").write_text(inspect.getsource(argparse)[:30_000], encoding="utf-8")
 
