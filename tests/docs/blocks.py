@@ -12,6 +12,7 @@ one folder, so that a page can go on from what it has made.
 """
 
 import json
+import os
 import re
 import shlex
 import tomllib
@@ -43,7 +44,7 @@ class Block:
     @property
     def name(self) -> str:
         """Where to look when it fails."""
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
+        return f"{os.path.relpath(self.page, ROOT)}:{self.line}"
 
     @property
     def code(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import PAGES, ROOT, SMALL, Block, blocks, check_command, check_data
+from tests.docs.driver import run_page
 
 ALL = [block for page in PAGES for block in blocks(page)]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -70,6 +71,31 @@ def test_options_that_do_not_exist_are_noticed() -> None:
     ):
         with pytest.raises(BaseException):  # noqa: B017, PT011  # the parser's own, or ours
             check_command(words)
+
+
+def test_code_that_fails_is_told_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    page = tmp_path / "page.md"
+
+    def said(text: str, folder: str) -> str:
+        page.write_text(text, encoding="utf-8")
+        return run_page(page, tmp_path / folder)
+
+    one = "```python\nx = len(__import__('os').listdir('.'))\n```\n"
+    other = "```python\nx.miss()\n```\n"
+    assert said(one, "a") == ""
+    assert re.search(r"page.md:4\n.*line 5, in <module>.*has no attribute 'miss'",
+                     said(one + other, "b"), re.S)  # fmt: skip
+    assert "ended with code 2" in said(
+        "<!-- run -->\n```console\n$ formwright describe nothing-such\n```\n", "c"
+    )
+    swapped = "<!-- run: zoo => tea -->\n```console\n$ formwright targets\n```\n"
+    assert "'zoo', which is to be replaced, is not there" in said(swapped, "d")
+    page.write_text("```console\n$ formwright zoo\n```\n", encoding="utf-8")
+    assert [block.how for block in blocks(page)] == [""], "a comment must say what is done"
 
 
 def test_every_link_leads_to_a_file() -> None:
