@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the data sets")
     parser.add_argument("--minilm", type=Path, help="folder of a MiniLM checkpoint")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "evidence")
-    parser.add_argument("--hours", type=float, default=1.9, help="for all rows together")
+    parser.add_argument("--hours", type=float, default=1.95, help="for all rows together")
     asked = parser.parse_args()
     if asked.names and asked.verb != "run":
         parser.error(f"{asked.verb} takes no names of rows")

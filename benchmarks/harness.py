@@ -121,6 +121,7 @@ def arguments(
     seeds: int | None = None,
     data: bool | None = None,
     only: Sequence[str] | None = None,
+    share: bool = False,
 ) -> argparse.ArgumentParser:
     """A parser with the options that many benchmarks take, and one thread for torch.
 
@@ -129,6 +130,7 @@ def arguments(
         seeds: How many there are by default; None for a benchmark without.
         data: Whether ``--data FOLDER`` must be given (True), may be (False) or is unknown (None).
         only: Names that ``--only`` takes; an empty list for any.
+        share: Whether ``--share`` shortens all trainings alike, for a short form.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -139,6 +141,8 @@ def arguments(
         parser.add_argument("--seeds", type=_positive, default=seeds)
     if only is not None:
         parser.add_argument("--only", nargs="*", choices=only or None, default=[])
+    if share:
+        parser.add_argument("--share", type=float, default=1.0, help="of all training steps")
     one_thread()
     return parser
 

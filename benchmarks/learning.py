@@ -1,6 +1,6 @@
 """Is learning real? Models trained from scratch, beside the simplest thing that works.
 
-    python benchmarks/learning.py [--data FOLDER] [--only NAME ...] [--seeds 1]
+    python benchmarks/learning.py [--data FOLDER] [--only NAME ...] [--seeds 1] [--share 1]
 
 Without --data only the tasks that need no files run. FOLDER holds sst2/, banking77/, en_ewt/ and
 multi30k/ (jsonl, conllu and text files, plain or xz). One thread; times are of a shared machine.
@@ -11,7 +11,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,11 +167,13 @@ def run(name: str, case: Case, seeds: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run the cases that were asked for and keep their results."""
-    args = arguments(__doc__, data=False, only=[], seeds=1).parse_args()
+    args = arguments(__doc__, data=False, only=[], seeds=1, share=True).parse_args()
     for name, case in cases(args.data).items():
         if args.only and name not in args.only:
             continue
-        RESULTS.keep(name, run(name, case, args.seeds), say=False)
+        steps = round((case.config.steps or 0) * args.share)
+        made = replace(case, config=case.config.replace(steps=steps))
+        RESULTS.keep(name, run(name, made, args.seeds), say=False)
     print(f"\n{'':14}{'metric':>16}{'ours':>9}{'rival':>9}   beside")
     for name, row in RESULTS.read().items():
         print(

@@ -1,6 +1,6 @@
 """Should Muon be the default? Against AdamW, at equal seconds of one processor.
 
-    python benchmarks/muon.py --data FOLDER [--only stdlib banking tagging]
+    python benchmarks/muon.py --data FOLDER [--only stdlib banking tagging] [--share 1]
 
 Four models of 128 wide on three tasks (the text of Python's standard library, 77 intents, tags of
 a treebank; FOLDER holds banking77/ and universal_dependencies/), batches of 1,024 tokens, the rate
@@ -28,13 +28,14 @@ DEARER = 1.21  # what a step of Muon costs, in steps of AdamW
 
 def main() -> None:
     """Train what is not on record, and print the best of each."""
-    asked = arguments(__doc__, data=True, only=[]).parse_args()
+    asked = arguments(__doc__, data=True, only=[], share=True).parse_args()
     for name, (task, models, steps) in cases(asked.data).items():
         for model in models if not asked.only or name in asked.only else ():
+            taken = round(steps * asked.share)
             for optimiser, rates in RATES.items():
                 for rate in rates:
                     about = {"case": name, "model": model, "optimiser": optimiser, "rate": rate}
-                    RESULTS.once(about, partial(row, task, model, optimiser, rate, steps))
+                    RESULTS.once(about, partial(row, task, model, optimiser, rate, taken))
 
 
 def cases(data: Path) -> dict[str, tuple[str, tuple[str, ...], int]]:

@@ -1,6 +1,6 @@
 """Two published effects at small scale: the shape of PAR's Table 1, and the order of Primer.
 
-    python benchmarks/shapes.py [--seeds 3] [--only par|primer]
+    python benchmarks/shapes.py [--seeds 3] [--only par primer] [--share 1]
 
 Byte language models on the Python standard library, one thread. Results go to
 benchmarks/results/shapes.json. PAR: without attention much worse, then quick saturation. Primer:
@@ -53,17 +53,17 @@ def keep(system: str, name: str, value: float) -> None:
     RESULTS.keep(system, found, say=False)
 
 
-def train_par(task: Task, seed: int) -> None:
+def train_par(task: Task, seed: int, share: float) -> None:
     """Every order once."""
-    config = TrainConfig(steps=800, batch_tokens=768, lr=2e-3, seed=seed, warmup=50)
+    config = TrainConfig(steps=round(800 * share), batch_tokens=768, lr=2e-3, seed=seed, warmup=50)
     for order in ORDERS:
         _, result = train(par(task, order), task, config)
         keep("par", order, result.scores["loss"] / math.log(2))
 
 
-def train_primer(task: Task, seed: int) -> None:
+def train_primer(task: Task, seed: int, share: float) -> None:
     """Every change once."""
-    config = TrainConfig(steps=400, batch_tokens=1024, lr=2e-3, seed=seed, warmup=50)
+    config = TrainConfig(steps=round(400 * share), batch_tokens=1024, lr=2e-3, seed=seed, warmup=50)
     for name, (activation, conv) in PRIMER.items():
         _, result = train(primer(task, activation, conv), task, config)
         keep("primer", name, result.scores["loss"])
@@ -71,7 +71,7 @@ def train_primer(task: Task, seed: int) -> None:
 
 def main() -> None:
     """Train everything, seed by seed, and print two tables."""
-    args = arguments(__doc__, seeds=3, only=["par", "primer"]).parse_args()
+    args = arguments(__doc__, seeds=3, only=["par", "primer"], share=True).parse_args()
     asked = args.only or ["par", "primer"]
     for system in asked:
         RESULTS.keep(system, {}, say=False)
@@ -79,9 +79,9 @@ def main() -> None:
     longer = load_task("stdlib?length=64&valid=100000")
     for seed in range(args.seeds):
         if "par" in asked:
-            train_par(short, seed)
+            train_par(short, seed, args.share)
         if "primer" in asked:
-            train_primer(longer, seed)
+            train_primer(longer, seed, args.share)
     for system, unit in (("par", "bits per byte"), ("primer", "nats per byte")):
         print(f"\n{system}, {unit} on held-out text")
         for name, values in RESULTS.read().get(system, {}).items():

@@ -158,7 +158,7 @@ def _searched(name: str, group: str, published: str, data: str, recipe: str) -> 
         script="evolution.py",
         full=f"{name} --seeds 3",
         short=f"{name} --seeds 1 --preset smoke --runs {{work}}/evolution",
-        minutes=3,
+        minutes=0.5,
         rooms=(*EVOLUTION, f"recipes/{recipe}.py"),
     )
 
@@ -178,7 +178,7 @@ ROWS = (
         script="lts.py",
         full="--only proxy --seeds 3",
         short="--only proxy --seeds 1 --out {work}/lts",
-        minutes=6,
+        minutes=4,
         rooms=("train", "model", "space/lts.py", "estimate/proxy"),
     ),
     Row(
@@ -195,7 +195,7 @@ ROWS = (
         script="lts.py",
         full="--only search --seeds 5",
         short="--only search --seeds 1 --out {work}/lts",
-        minutes=10,
+        minutes=9,
         rooms=("strategy/blackbox", "space", "cost", "recipes/lts.py"),
     ),
     Row(
@@ -211,7 +211,7 @@ ROWS = (
         script="lts.py",
         full="--only search --seeds 5",
         short="--only search --seeds 1 --out {work}/lts",
-        minutes=10,
+        minutes=9,
         rooms=("strategy/blackbox", "space", "cost", "recipes/lts.py"),
     ),
     Row(
@@ -240,8 +240,8 @@ ROWS = (
         tell=primer_order,
         script="shapes.py",
         full="--only primer --seeds 3",
-        short="--only primer --seeds 1",
-        minutes=3,
+        short="--only primer --seeds 1 --share 0.5",
+        minutes=1,
         rooms=("train", "model", "ops", "arch"),
     ),
     _searched(
@@ -263,6 +263,7 @@ ROWS = (
         script="programs.py",
         full="--rounds 50",
         short="--rounds 10",
+        minutes=0.5,
         rooms=("arch/graph", "ops"),
     ),
     Row(
@@ -284,6 +285,7 @@ ROWS = (
         script="hurdles.py",
         full="--seeds 20",
         short="--seeds 5",
+        minutes=0.5,
         rooms=("strategy/hurdles.py", "strategy/blackbox"),
     ),
     _searched(
@@ -312,6 +314,7 @@ ROWS = (
         script="programs.py",
         full="--rounds 50",
         short="--rounds 10",
+        minutes=0.5,
         rooms=("arch/graph", "ops"),
     ),
 )

@@ -202,8 +202,8 @@ ROWS = (
         tell=table_one,
         script="shapes.py",
         full="--only par --seeds 3",
-        short="--only par --seeds 1",
-        minutes=6,
+        short="--only par --seeds 1 --share 0.25",
+        minutes=1.5,
         rooms=("train", "model", "ops", "arch"),
     ),
     Row(
@@ -220,7 +220,7 @@ ROWS = (
         script="latency.py",
         full="--parts par",
         short="--parts par --seconds 1",
-        minutes=2,
+        minutes=1.2,
         rooms=("cost", "model", "ops", "zoo"),
     ),
     Row(
@@ -253,7 +253,7 @@ ROWS = (
         script="planted_par.py",
         full="--seeds 10",
         short="--seeds 1",
-        minutes=4,
+        minutes=3,
         rooms=(*SUPERNET, "space/order.py", "tasks/planted.py"),
     ),
     Row(
@@ -267,6 +267,7 @@ ROWS = (
         tell=step_of_search,
         script="overhead_par.py",
         short="--seconds 20",
+        minutes=0.5,
         rooms=SUPERNET,
     ),
     Row(
@@ -284,7 +285,7 @@ ROWS = (
         script="oneshot_fft.py",
         full="--data FOLDER/universal_dependencies/en_ewt --seeds 3",
         short="--data {data}/universal_dependencies/en_ewt --seeds 1 --runs {work}/fft",
-        minutes=12,
+        minutes=11,
         rooms=(*SUPERNET, "recipes/fft.py", "recipes/priced.py", "space/components.py"),
     ),
     Row(
@@ -299,7 +300,7 @@ ROWS = (
         script="planted_fft.py",
         full="--seeds 10",
         short="--seeds 2",
-        minutes=2,
+        minutes=0.5,
         rooms=(*SUPERNET, "space/components.py"),
     ),
     Row(
@@ -313,7 +314,7 @@ ROWS = (
         tell=fft_overhead,
         script="overhead_fft.py",
         short="--blocks 4",
-        minutes=3,
+        minutes=1.5,
         rooms=SUPERNET,
     ),
     *(
@@ -330,7 +331,7 @@ ROWS = (
             script="oneshot_dartformer.py",
             full=f"--tasks {task} --seeds 3 --data FOLDER",
             short=short,
-            minutes=5,
+            minutes=3,
             rooms=(*SUPERNET, "recipes/dartformer.py", "space/dartformer.py"),
         )
         for task, published, data, short in (
@@ -360,7 +361,7 @@ ROWS = (
         script="planted_dartformer.py",
         full="--seeds 10",
         short="--seeds 1",
-        minutes=5,
+        minutes=3,
         rooms=(*SUPERNET, "recipes/dartformer.py", "space/dartformer.py", "tasks/planted.py"),
     ),
     Row(
@@ -374,7 +375,7 @@ ROWS = (
         tell=nine_blocks,
         script="overhead_dartformer.py",
         short="--rounds 30",
-        minutes=3,
+        minutes=1,
         rooms=SUPERNET,
     ),
 )

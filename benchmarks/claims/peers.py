@@ -157,7 +157,7 @@ ROWS = (
             full="--data FOLDER/nas_benchmarks",
             short="--data {data}/nas_benchmarks --cache {work}/strategies --seeds 3 --where "
             f"'{where}' --only 'surrogate,random,optuna tpe multivariate'",
-            minutes=4,
+            minutes=1,
             rooms=("strategy/blackbox", "strategy/belief.py", "strategy/features.py", "space"),
         )
         for where, words in _TABLES
@@ -180,7 +180,7 @@ ROWS = (
         script="ladder.py",
         full="--data FOLDER/nas_benchmarks",
         short="--data {data}/nas_benchmarks --seeds 3 --where 'our curves' --out {results}",
-        minutes=4,
+        minutes=1,
         rooms=("strategy/blackbox", "strategy/forecast.py", "recipes/plan.py"),
     ),
     Row(
@@ -196,6 +196,7 @@ ROWS = (
         script="training.py",
         full="--steps 60",
         short="--steps 20",
+        minutes=0.5,
         rooms=("train",),
     ),
     Row(
@@ -211,7 +212,7 @@ ROWS = (
         script="tuning.py",
         full="--model FOLDER --data FOLDER --seeds 3",
         short="--model {minilm} --data {data} --only sst2 --seeds 1 --ways ours trainer",
-        minutes=8,
+        minutes=7,
         rooms=("use/tuning.py", "train", "model"),
     ),
     Row(
@@ -227,7 +228,7 @@ ROWS = (
         tell=kernels,
         script="operators.py",
         short="--lengths 4096 --out {results_folder}",
-        minutes=4,
+        minutes=3,
         rooms=("ops/attention",),
     ),
     Row(
@@ -246,7 +247,7 @@ ROWS = (
         script="predictors.py",
         full="--data FOLDER/nas_benchmarks",
         short="--data {data}/nas_benchmarks --splits 2",
-        minutes=3,
+        minutes=1,
         rooms=("cost",),
     ),
     *(

@@ -263,7 +263,7 @@ ROWS = (
         script="survival.py",
         full="--data FOLDER --only stdlib-5m --workers 1",
         short="--data {data} --only stdlib-5m --seeds 1 --workers 1 --out {work}/survival",
-        minutes=20,
+        minutes=17,
         rooms=("recipes", "strategy/blackbox", "space", "train", "study"),
     ),
     Row(
@@ -294,6 +294,7 @@ ROWS = (
         tell=shared_ranks,
         script="rank.py",
         short="--smoke --seeds 1 --out {results}",
+        minutes=0.5,
         rooms=("supernet", "strategy/gradient", "estimate/shared.py", "train"),
     ),
     Row(
@@ -307,7 +308,7 @@ ROWS = (
         tell=weights,
         script="share.py",
         short="--parents 2 --children 2 --steps 20 --end 80",
-        minutes=3,
+        minutes=1,
         rooms=("estimate/inherited.py", "train", "space/rich.py"),
     ),
     Row(
@@ -326,6 +327,7 @@ ROWS = (
         script="latency.py",
         full="--parts repeat",
         short="--parts repeat",
+        minutes=1.3,
         rooms=("cost",),
     ),
     Row(
@@ -341,6 +343,7 @@ ROWS = (
         script="latency.py",
         full="--parts aa",
         short="--parts aa",
+        minutes=1.4,
         rooms=("cost",),
     ),
     Row(
@@ -370,6 +373,7 @@ ROWS = (
         script="study.py",
         full="--kills 20",
         short="--kills 4 --trials 200 --workers 2",
+        minutes=0.5,
         rooms=("study", "execute"),
     ),
     Row(
@@ -388,6 +392,7 @@ ROWS = (
         tell=speed,
         script="study.py",
         short="--trials 1000 --stored 5000",
+        minutes=0.3,
         rooms=("study",),
     ),
     Row(
@@ -401,7 +406,7 @@ ROWS = (
         tell=killed,
         script="kills.py",
         short="--kills 2 --cuts 6",
-        minutes=4,
+        minutes=1.5,
         rooms=("train",),
     ),
     Row(
@@ -421,6 +426,7 @@ ROWS = (
         script="predict.py",
         full="--rows 10000 --turns 9",
         short="--rows 2000 --turns 3",
+        minutes=0.3,
         rooms=("use",),
     ),
     Row(
@@ -434,8 +440,8 @@ ROWS = (
         tell=from_scratch,
         script="learning.py",
         full="--data FOLDER",
-        short="--only listops-tiny",
-        minutes=4,
+        short="--only listops-tiny --share 0.25",
+        minutes=1,
         rooms=("train", "tasks", "model"),
     ),
     Row(
@@ -449,8 +455,8 @@ ROWS = (
         tell=muon,
         script="muon.py",
         full="--data FOLDER",
-        short="--data {data} --only banking",
-        minutes=8,
+        short="--data {data} --only banking --share 0.1",
+        minutes=1.5,
         rooms=("train/optim.py", "train/rates.py", "train/engine.py"),
     ),
     Row(
@@ -477,7 +483,7 @@ ROWS = (
         tell=rates,
         script="rates.py",
         short="--steps 60",
-        minutes=4,
+        minutes=1.7,
         rooms=("train/rates.py", "train/optim.py", "model/init.py"),
     ),
 )

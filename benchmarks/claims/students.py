@@ -117,6 +117,7 @@ ROWS = (
         script="students.py",
         full="rank --seeds 3",
         short="rank --seeds 1 --short",
+        minutes=0.6,
         rooms=ROOMS,
     ),
     Row(
@@ -136,6 +137,7 @@ ROWS = (
         script="students.py",
         full="shots --seeds 3",
         short="shots --seeds 1 --short",
+        minutes=0.5,
         rooms=ROOMS,
     ),
     Row(
@@ -153,7 +155,7 @@ ROWS = (
         script="sandwich.py",
         full="--data FOLDER/tiny_shakespeare --seeds 3 --seconds 45 --together",
         short="--data {data}/tiny_shakespeare --seeds 1 --seconds 15 --together",
-        minutes=4,
+        minutes=1.5,
         rooms=("supernet", "strategy/gradient", "train"),
     ),
     Row(
@@ -169,6 +171,7 @@ ROWS = (
         script="students.py",
         full="step",
         short="step --short",
+        minutes=1,
         rooms=("supernet", "strategy/gradient", "train"),
     ),
     Row(
@@ -190,6 +193,7 @@ ROWS = (
         script="students.py",
         full="table",
         short="table --short",
+        minutes=0.2,
         rooms=("distil", "recipes/nasbert.py"),
     ),
     missing(
@@ -214,7 +218,7 @@ ROWS = (
         short="--data {data} --minilm {minilm} --work {work}/compress --only banking77 --seeds 1 "
         "--speedups 2 --steps 60 --block-steps 20 --tuning-steps 200 --rounds 0 "
         "--ways found layers random",
-        minutes=15,
+        minutes=8,
         rooms=("distil", "recipes/compress.py", "recipes/students.py", "train"),
     ),
 )
