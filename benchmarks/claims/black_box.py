@@ -97,7 +97,7 @@ def evolution(system: str) -> Callable[[Any], Told]:
     """Of a search by evolution: finals of what was found, of its rivals, and of random search."""
 
     def tell(part: list[dict[str, Any]]) -> Told:
-        rows = [row for row in part if row["system"] == system and "found" in row]
+        rows = [r for r in part if r["system"] == system and "found" in r and r["rivals"]]
         ours = {(r["task"], r["seed"]): r for r in rows if not r["random"]}
         drawn = {(r["task"], r["seed"]): r for r in rows if r["random"]}
         if not ours:
@@ -122,6 +122,30 @@ def evolution(system: str) -> Callable[[Any], Told]:
         )
 
     return tell
+
+
+def travelled(part: list[dict[str, Any]]) -> Told:
+    """A kept layer in other shapes and on other tasks, beside the shape's own layers."""
+    about = {"task", "width", "depth", "steps", "model", "seed", "params", "state"}
+    told, won = [], 0
+    tasks = list(dict.fromkeys(row["task"] for row in part))
+    for task in tasks:
+        rows = [row for row in part if row["task"] == task]
+        metric = next(key for key in rows[0] if key not in about)
+        models = {name: [r[metric] for r in rows if r["model"] == name]
+                  for name in dict.fromkeys(r["model"] for r in rows)}  # fmt: skip
+        up = -1 if metric in ("accuracy", "bleu", "f1") else 1
+        kept = [name for name in models if name not in ("plain", "primer-ez")]
+        best = min((up * fmean(models[name]) for name in kept), default=float("inf"))
+        won += best < up * fmean(models["plain"])
+        named = task.partition(":")[0]
+        listed = ", ".join(f"{name} {around(values)}" for name, values in models.items())
+        told.append(f"{named} {metric}: {listed}")
+    return Told(
+        "yes" if won == len(tasks) else "partly" if won else "no",
+        "; ".join(told),
+        max(row["seed"] for row in part) + 1,
+    )
 
 
 def programs(names: Sequence[str]) -> Callable[[Any], Told]:
@@ -265,6 +289,19 @@ ROWS = (
         short="--rounds 10",
         minutes=0.5,
         rooms=("arch/graph", "ops"),
+    ),
+    Row(
+        name="primer-travel",
+        group=PRIMER,
+        claim="a layer that was found on one text helps in other shapes and tasks",
+        published="Primer helps in other code bases and sizes, less in encoder-decoders",
+        data="a kept layer in Llama's shapes on other tasks, equally long by steps",
+        file="travel",
+        shape=[{"task": str, "model": str, "seed": int}],
+        tell=travelled,
+        script="travel.py",
+        full="my_block --task lm:FILE --task tag:FILE --seeds 3",
+        rooms=("arch/graph", "ops", "train"),
     ),
     Row(
         name="evolved-hurdles",

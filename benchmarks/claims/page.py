@@ -78,7 +78,7 @@ def told_of(row: Row, results: Path, history: History | None) -> tuple[Told, Ori
     check(part, row.shape, ".".join((path.name, *row.part)))
     try:
         told = row.tell(part)
-    except (KeyError, IndexError, TypeError, StopIteration) as error:
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration) as error:
         raise Misfit(
             f"{path.name} has not the figures that {row.name} reads: {error!r}."
         ) from error

@@ -16,7 +16,8 @@ def survival(part: list[Mapping[str, Any]]) -> Told:
     kept = sum(row["survives"] for row in part)
     beat = sum(row["beats_budget"] for row in part)
     ours = [row for row in part if row["said"] not in ("rival", "nothing")]
-    control = sum(row["control"]["search"] > row["control"]["random"] for row in part)
+    beside = [row["control"] for row in part if row["control"] is not None]
+    control = sum(row["search"] > row["random"] for row in beside)
     verdict: Verdict = "yes" if kept == beat == len(part) else "partly" if kept else "no"
     return Told(
         verdict,
@@ -24,7 +25,7 @@ def survival(part: list[Mapping[str, Any]]) -> Told:
         "searches nothing was as good as the model made by hand, which was then recommended; "
         f"{beat} of {len(part)} found models beat that model trained with the whole budget",
         len(part),
-        f"ahead of its own random control in {control} of {len(part)}",
+        f"ahead of its own random control in {control} of {len(beside)}",
     )
 
 
@@ -53,6 +54,8 @@ def shared_ranks(part: Mapping[str, Any]) -> Told:
     for key, row in part["shared"].items():
         space, policy, steps, _ = key.split("/")
         found.setdefault(f"{space}, {policy}, {steps} steps", []).append(row["spearman"])
+    if not found:
+        return Told("open", "", 0)
     best = max(fmean(values) for values in found.values())
     return Told(
         "yes" if best >= 0.8 else "partly" if best >= 0.5 else "no",
@@ -256,7 +259,7 @@ ROWS = (
                 "said": str,
                 "survives": bool,
                 "beats_budget": bool,
-                "control": {"random": float, "search": float},
+                "control": Maybe({"random": float, "search": float}),
             }
         ],
         tell=survival,

@@ -48,8 +48,8 @@ class Row:
         script: The benchmark that measures it.
         full: Its arguments for the figures of the page.
         short: The same for the short form; None where it has none.
-        minutes: What the short form takes on a quiet core, about; it is stopped after three times
-            that, and never before three minutes.
+        minutes: What the short form takes on a quiet core, about; it is stopped after four times
+            that, and never before five minutes.
         rooms: Paths below src/formwright on whose code the figures depend.
     """
 

@@ -62,7 +62,7 @@ def run_rows(rows: Sequence[Row], setting: Setting) -> int:
             continue
         key = (row.script, *given)
         if key not in done:
-            limit = min(left, max(180.0, 180.0 * row.minutes))
+            limit = min(left, max(300.0, 240.0 * row.minutes))
             if limit <= 0:
                 print(f"{row.name}: passed over, the time is up")
                 continue

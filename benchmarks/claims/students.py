@@ -80,7 +80,7 @@ def compressed(part: list[dict[str, Any]]) -> Told:
         ways: dict[str, list[float]] = {}
         for row in students:
             if (row["case"], row["speedup"]) == (case, speedup):
-                ways.setdefault(row["way"], []).append(row["test"])
+                ways.setdefault(row["way"], []).append(row.get("test", row["valid"]))
         if "found" not in ways or len(ways) == 1:
             continue
         mean = {way: sum(values) / len(values) for way, values in ways.items()}
@@ -94,7 +94,7 @@ def compressed(part: list[dict[str, Any]]) -> Told:
             f"({rival}) {around(ways[rival])}, blocks at random "
             + (around(ways["random"]) if "random" in ways else "not run")
         )
-    teachers = {row["case"]: row["test"] for row in part if row["way"] == "teacher"}
+    teachers = {r["case"]: r.get("test", r["valid"]) for r in part if r["way"] == "teacher"}
     seeds = len({row["seed"] for row in students})
     if not cases:
         return Told("open", "no student is on record", 0)

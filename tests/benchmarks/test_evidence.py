@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claims import black_box, one_shot, peers, program
 from claims.page import OLD, page_of, told_of
 from claims.row import Row, Told
 from claims.running import Setting, run_rows
@@ -75,7 +76,10 @@ def test_the_committed_page_is_what_the_results_say() -> None:
 
 def test_every_results_file_is_claimed_and_fits_its_shape() -> None:
     claimed = {row.file for row in ROWS}
-    assert {path.stem for path in RESULTS.glob("*.json")} <= claimed | NO_CLAIM
+    new = {path.stem for path in RESULTS.glob("*.json")} - claimed - NO_CLAIM
+    assert not new, (
+        "claim them by a row in benchmarks/claims, or name them in NO_CLAIM with a reason"
+    )
     for row in ROWS:
         told_of(row, RESULTS, None)
 
@@ -195,6 +199,62 @@ def test_shapes() -> None:
     ):
         with pytest.raises(Misfit, match=re.escape(where)):
             check(wrong, shape, "file")
+
+
+def searched(seed: int, found: float, *, drawn: bool) -> dict[str, Any]:
+    about = {"system": "primer", "task": "", "seed": seed, "random": drawn}
+    rivals = {"seed": 2.0, "primer-ez": 1.9}
+    return {**about, "metric": "bits_per_byte", "found": found, "rivals": rivals}
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"), [((1.8, 1.85), "yes"), ((1.95, 1.98), "partly"), ((2.1, 2.05), "no")]
+)
+def test_evolution_must_beat_the_best_rival_and_random_search(
+    found: tuple[float, float], verdict: str
+) -> None:
+    rows = [searched(0, found[0], drawn=False), searched(0, found[1], drawn=True)]
+    told = black_box.evolution("primer")([*rows, {"system": "genes", "genes": 3}])
+    assert told.verdict == verdict
+    assert f"random search {found[1]:.3f}" in told.control
+    assert black_box.evolution("evolved")(rows).verdict == "open"
+
+
+def test_a_layer_travels_where_it_is_better_than_the_plain_shape() -> None:
+    rows = [
+        {
+            "task": task,
+            "model": model,
+            "seed": seed,
+            metric: value,
+            "params": 1,
+            "state": "finished",
+        }
+        for task, metric, better in (
+            ("lm:a.txt", "bits_per_byte", -0.1),
+            ("tag:b", "accuracy", 0.1),
+        )
+        for model, value in (("plain", 0.5), ("primer-ez", 0.5), ("my_block", 0.5 + better))
+        for seed in (0, 1)
+    ]
+    assert black_box.travelled(rows).verdict == "yes"
+    assert black_box.travelled([{**r, "model": "plain"} for r in rows[:6]]).verdict == "no"
+
+
+def test_a_lead_within_its_error_is_no_lead() -> None:
+    def row(mean: float, spread: float) -> dict[str, Any]:
+        return {"marks": [50], "mean": [mean], "spread": [spread], "seeds": 4, "own_ms": 1.0}
+
+    rows = {"random": row(0.5, 0.1), "optuna tpe": row(0.80, 0.02)}
+    assert peers.strategies({**rows, "surrogate": row(0.81, 0.02)}).verdict == "no"
+    assert peers.strategies({**rows, "surrogate": row(0.90, 0.02)}).verdict == "yes"
+
+
+def test_what_others_may_record_is_read() -> None:
+    row = {"said": "rival", "survives": True, "beats_budget": False, "control": None}
+    assert program.survival([row]).verdict == "partly"
+    assert program.shared_ranks({"shared": {}}).verdict == "open"
+    assert one_shot.fft_speed([{"rows": [{"what": "whole network"}]}]).verdict == "no"
 
 
 # --- running ----------------------------------------------------------------------------
