@@ -16,10 +16,10 @@ TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format clean
+.PHONY: help demo test check format clean docs evidence evidence-page picture
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.core  ## find better Transformers for this machine, on real text, in five minutes
 	$(BIN)/formwright search --budget 4m --out runs/demo
@@ -37,6 +37,18 @@ format: $(VENV)/.dev  ## format the code and fix what can be fixed safely
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.dev  ## build the documentation into build/site, without the network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+evidence-page: $(VENV)/.dev  ## write docs/results.md anew from benchmarks/results
+	$(BIN)/python benchmarks/evidence.py
+
+evidence: $(VENV)/.dev  ## run the short form of all benchmarks, under two hours: DATA=FOLDER MINILM=FOLDER
+	$(TEST_ENV) $(BIN)/python benchmarks/evidence.py run $(if $(DATA),--data $(DATA)) $(if $(MINILM),--minilm $(MINILM))
+
+picture: $(VENV)/.dev  ## draw the README's picture: a real report of a search of four minutes
+	$(BIN)/python docs/picture.py
+
 clean:  ## remove .venv and all caches
 	rm -rf $(VENV) build dist src/*.egg-info .coverage htmlcov
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -53,7 +65,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing what the tests need into $(VENV)."
-	@$(PIP) install -c constraints.txt -e '.[dev,export,hf,data,serve,trackers,oracles,ray]'
+	@$(PIP) install -c constraints.txt -e '.[dev,docs,export,hf,data,serve,trackers,oracles,ray]'
 	@touch $@
 
 define create_venv

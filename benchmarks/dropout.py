@@ -9,8 +9,6 @@ all rows and on a quarter of them. One seed; of 1,000 validation rows, a share o
 benchmarks/results/dropout.json.
 """
 
-import argparse
-import json
 import lzma
 import tempfile
 import time
@@ -18,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from harness import Parts, arguments
 
 from formwright.tasks import load_task
 from formwright.train import TrainConfig, train
 
-RESULTS = Path(__file__).parent / "results" / "dropout.json"
+RESULTS = Parts("dropout")
 CONFIG = TrainConfig(batch_tokens=2048, lr=2e-3, warmup=50, schedule="wsd", log_every=1000)
 
 
@@ -94,18 +92,15 @@ def run(folder: Path, case: Case) -> dict[str, Any]:
 
 def main() -> None:
     """Run what was asked for and keep it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, only=[])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="*")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for case in CASES:
         if args.only and not any(part in case.name for part in args.only):
             continue
-        results[case.name] = found = run(args.folder, case)
+        found = run(args.folder, case)
         print(f"{case.name}: best {found['best']:.4f} last {found['last']:.4f}", flush=True)
-        RESULTS.write_text(json.dumps(results, indent=1))
+        RESULTS.keep(case.name, found, say=False)
 
 
 if __name__ == "__main__":

@@ -11,25 +11,22 @@ cases: made-up curves on which fast starters plateau, made-up curves on which al
 table of curves (results/curves.json). Seconds in all. Results go to results/hurdles.json.
 """
 
-import argparse
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 from curve_tables import own_table
+from harness import PUBLISHED, Rows, arguments
 
-from formwright.files import write_atomically
 from formwright.space import OneOf, Space, TreeSpace
 from formwright.strategy.blackbox import make_strategy
 from formwright.trial import Objective, Trial
 
-HERE = Path(__file__).parent / "results"
+RESULTS = Rows("hurdles")
 LOSS = Objective("loss")
 GENES, OPTIONS = 14, 5
 POPULATION, TOURNAMENT = 30, 8
@@ -83,7 +80,7 @@ def made_up(name: str, plateau: float, noise: float = 0.01) -> Problem:
 
 def ours() -> Problem:
     """Our own table: a change leads to a row that is alike."""
-    table = own_table(HERE / "curves.json")
+    table = own_table(PUBLISHED / "curves.json")
 
     def loss(member: Mapping[str, Any], steps: float, run: Random) -> float:
         return table.loss(int(member["row"]), run.randrange(100), steps)
@@ -165,9 +162,7 @@ def compared(problem: Problem, seeds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    seeds = parser.parse_args().seeds
+    seeds = arguments(__doc__, seeds=20).parse_args().seeds
     cases = [
         made_up("fast starters plateau", 0.5),
         made_up("all learn at one pace", 0.0),
@@ -177,7 +172,7 @@ def main() -> None:
     rows = []
     for problem in cases:
         rows.append(compared(problem, seeds))
-        write_atomically(HERE / "hurdles.json", json.dumps(rows, indent=1).encode())
+        RESULTS.replace(rows)
         print(f"\n{problem.name}: end of the member taken, mean of {seeds} seeds")
         for name, value in rows[-1]["mean"].items():
             print(f"  {name:12} {value:.4f}")

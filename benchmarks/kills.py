@@ -13,7 +13,6 @@ Results go to benchmarks/results/kills.json; the first thing that goes wrong end
 import argparse
 import hashlib
 import inspect
-import json
 import multiprocessing
 import os
 import random
@@ -27,9 +26,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from harness import Parts, arguments
+
 from formwright.cli.main import main as command_line
 
-RESULTS = Path(__file__).parent / "results" / "kills.json"
+RESULTS = Parts("kills")
 # Children begin with everything imported: a run then lasts about as long as its training.
 PRELOADED = ["formwright.cli.main", "formwright.cli.progress", "formwright.tasks.lm"]
 PRELOADED += ["formwright.cli.resolve", "formwright.train", "torch._dynamo"]  # optimisers load it
@@ -164,13 +165,24 @@ def cut(path: Path, rng: random.Random) -> None:
     os.truncate(path, rng.randrange(path.stat().st_size))
 
 
-def cut_once(runs: Runs, whole: Path, case: int, rng: random.Random) -> str:
+def stopped_run(runs: Runs) -> Path:
+    """A run that was killed when it had two checkpoints: one that ended keeps none."""
+    folder = runs.root / "stopped"
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        process = runs.start(folder, "fp32")
+        wait_until(lambda: len(checkpoints(folder)) == 2, process)
+        process.kill()
+        process.join()
+        if len(checkpoints(folder)) == 2:
+            return folder
+
+
+def cut_once(runs: Runs, stopped: Path, case: int, rng: random.Random) -> str:
     """Damage one file, or one of each checkpoint; gives how the run took it."""
-    folder = runs.root / "cut"
+    folder, whole = runs.root / "cut", runs.root / "whole-fp32"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(whole, folder)
-    shutil.rmtree(seed_folder(folder) / "model")
-    (seed_folder(folder) / "result.json").unlink()
+    shutil.copytree(stopped, folder)
     older, newer = checkpoints(folder)
     names = sorted(path.name for path in newer.iterdir())
     name = names[case // 3 % len(names)]  # every file in turn, in each of the three ways
@@ -215,8 +227,10 @@ def kill_often(runs: Runs, precision: str, count: int) -> dict[str, Any]:
 
 def cut_often(runs: Runs, count: int) -> dict[str, int]:
     """Cut files of so many copies of a run; how often each outcome was seen."""
-    rng, whole = random.Random(0), runs.root / "whole-fp32"
-    outcomes = Counter(cut_once(runs, whole, case, rng) for case in range(count))
+    rng, stopped = random.Random(0), stopped_run(runs)
+    if not (runs.root / "whole-fp32").exists():
+        whole_run(runs, "fp32")
+    outcomes = Counter(cut_once(runs, stopped, case, rng) for case in range(count))
     for outcome, times in outcomes.items():
         print(f"{times:4} {outcome}", flush=True)
     return dict(outcomes)
@@ -224,15 +238,13 @@ def cut_often(runs: Runs, count: int) -> dict[str, int]:
 
 def main() -> None:
     """Kill, cut, and keep the counts as they come."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, only=["fp32", "cuts", "bf16"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--cuts", type=int, default=60)
-    parser.add_argument("--only", nargs="*", choices=("fp32", "cuts", "bf16"))
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if args.only else {}
-    results |= {"steps": STEPS, "checkpoint_every": EVERY}
-    RESULTS.parent.mkdir(exist_ok=True)
+    before = RESULTS.read() if args.only else {}
+    RESULTS.replace({**before, "steps": STEPS, "checkpoint_every": EVERY})
     with tempfile.TemporaryDirectory() as root:
         runs = Runs(Path(root))
         for name, part in (
@@ -242,8 +254,7 @@ def main() -> None:
         ):
             if args.only and name not in args.only:
                 continue
-            results[name] = part()
-            RESULTS.write_text(json.dumps(results, indent=1))
+            RESULTS.keep(name, part(), say=False)
 
 
 if __name__ == "__main__":

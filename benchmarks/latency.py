@@ -15,8 +15,6 @@
 One thread. Results go to benchmarks/results/latency.json, part by part.
 """
 
-import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -24,8 +22,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
+
+from harness import Parts, arguments
 
 from formwright import zoo
 from formwright.arch import Architecture, parse
@@ -33,7 +32,7 @@ from formwright.cost import Meter, Target, compare, count
 from formwright.cost.machine import describe_machine
 from formwright.cost.runtime import new_arena, prepare
 
-RESULTS = Path(__file__).parent / "results" / "latency.json"
+RESULTS = Parts("latency")
 TARGET = Target(length=64)
 ONE = parse("(sf)x4 in gpt2(192) for frame(1000, 128, lm)")
 OTHER = parse("(sfff)x2 in gpt2(192) for frame(1000, 128, lm)")
@@ -197,18 +196,15 @@ PARTS: dict[str, Callable[[float], dict[str, Any]]] = {
 
 def main() -> None:
     """Run the parts that were asked for and keep what they found."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--seconds", type=float, default=1.0, help="of one measurement")
     asked = parser.parse_args()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results["machine"] = describe_machine()
+    RESULTS.keep("machine", describe_machine())
     for name in asked.parts:
         begin = time.perf_counter()
-        results[name] = PARTS[name](asked.seconds)
-        results[name]["took_seconds"] = round(time.perf_counter() - begin, 1)
-        print(name, json.dumps(results[name], indent=1), flush=True)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        found = PARTS[name](asked.seconds)
+        RESULTS.keep(name, {**found, "took_seconds": round(time.perf_counter() - begin, 1)})
 
 
 if __name__ == "__main__":

@@ -1,23 +1,22 @@
 """Is learning real? Models trained from scratch, beside the simplest thing that works.
 
-    python benchmarks/learning.py [--data FOLDER] [--only NAME ...] [--seeds 1]
+    python benchmarks/learning.py [--data FOLDER] [--only NAME ...] [--seeds 1] [--share 1]
 
 Without --data only the tasks that need no files run. FOLDER holds sst2/, banking77/, en_ewt/ and
 multi30k/ (jsonl, conllu and text files, plain or xz). One thread; times are of a shared machine.
 Results go to benchmarks/results/learning.json.
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from harness import Parts, arguments
 
 from formwright.tasks import load_task
 from formwright.tasks.base import Task
@@ -25,7 +24,7 @@ from formwright.tasks.metrics import bleu
 from formwright.tasks.translate import Translation
 from formwright.train import TrainConfig, train
 
-RESULTS = Path(__file__).parent / "results" / "learning.json"
+RESULTS = Parts("learning")
 
 
 @dataclass(frozen=True)
@@ -168,21 +167,15 @@ def run(name: str, case: Case, seeds: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run the cases that were asked for and keep their results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--seeds", type=int, default=1)
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    args = arguments(__doc__, data=False, only=[], seeds=1, share=True).parse_args()
     for name, case in cases(args.data).items():
         if args.only and name not in args.only:
             continue
-        results[name] = run(name, case, args.seeds)
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results, indent=1))
+        steps = round((case.config.steps or 0) * args.share)
+        made = replace(case, config=case.config.replace(steps=steps))
+        RESULTS.keep(name, run(name, made, args.seeds), say=False)
     print(f"\n{'':14}{'metric':>16}{'ours':>9}{'rival':>9}   beside")
-    for name, row in results.items():
+    for name, row in RESULTS.read().items():
         print(
             f"{name:14}{row['metric']:>16}{row['mean']:9.4f}{row['floor']:9.4f}   {row['rival']}, "
             f"{row['seconds_per_seed']:.0f} s"

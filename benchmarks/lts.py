@@ -10,7 +10,6 @@ the best member of the measured front, measured again in a fresh process. One th
 Results go to benchmarks/results/lts.json.
 """
 
-import argparse
 import json
 import random
 import statistics
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from harness import Parts, arguments
 
 from formwright.arch import Architecture, notation
 from formwright.arch.counting import count
@@ -44,7 +43,7 @@ from formwright.tasks import load_task
 from formwright.train import TrainConfig, train
 from formwright.trial import Objective, Trial
 
-RESULTS = Path(__file__).parent / "results" / "lts.json"
+RESULTS = Parts("lts")
 TWO = (Objective("decoder_params", "max"), Objective("latency", "min"))
 Judged = Callable[[Decisions], tuple[float, float]]
 
@@ -189,12 +188,9 @@ def _measured_afresh(text: str, target: Path) -> float:
 
 def main() -> None:
     """Run the parts that were asked for and keep their results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = arguments(__doc__, only=["proxy", "search", "budget"], seeds=5)
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark-lts"))
     args = parser.parse_args()
-    torch.set_num_threads(1)
     parts: dict[str, Callable[[int, Path], dict[str, Any]]] = {
         "proxy": proxy,
         "search": search,
@@ -202,9 +198,7 @@ def main() -> None:
     }
     for name, part in parts.items():
         if not args.only or name in args.only:
-            found = part(args.seeds, args.out)
-            results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-            RESULTS.write_text(json.dumps({**results, name: found}, indent=1))
+            RESULTS.keep(name, part(args.seeds, args.out))
 
 
 if __name__ == "__main__":

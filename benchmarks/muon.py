@@ -1,6 +1,6 @@
 """Should Muon be the default? Against AdamW, at equal seconds of one processor.
 
-    python benchmarks/muon.py --data FOLDER [--only stdlib banking tagging]
+    python benchmarks/muon.py --data FOLDER [--only stdlib banking tagging] [--share 1]
 
 Four models of 128 wide on three tasks (the text of Python's standard library, 77 intents, tags of
 a treebank; FOLDER holds banking77/ and universal_dependencies/), batches of 1,024 tokens, the rate
@@ -10,35 +10,32 @@ has three rates. A step of Muon took 1.21 to 1.24 times one of AdamW (measured i
 as it is done; results: benchmarks/results/muon.json.
 """
 
-import argparse
-import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
+from harness import Rows, arguments
 
 from formwright.tasks import load_task
 from formwright.train import TrainConfig, train
 from formwright.train.regularise import regularised
 
-RESULTS = Path(__file__).parent / "results" / "muon.json"
+RESULTS = Rows("muon")
 RATES = {"adamw": (1e-3, 2e-3, 4e-3), "muon": (2e-3, 4e-3, 8e-3)}
 DEARER = 1.21  # what a step of Muon costs, in steps of AdamW
 
 
 def main() -> None:
     """Train what is not on record, and print the best of each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=[])
-    asked = parser.parse_args()
-    torch.set_num_threads(1)
+    asked = arguments(__doc__, data=True, only=[], share=True).parse_args()
     for name, (task, models, steps) in cases(asked.data).items():
         for model in models if not asked.only or name in asked.only else ():
+            taken = round(steps * asked.share)
             for optimiser, rates in RATES.items():
                 for rate in rates:
-                    row(name, task, model, optimiser, rate, steps)
+                    about = {"case": name, "model": model, "optimiser": optimiser, "rate": rate}
+                    RESULTS.once(about, partial(row, task, model, optimiser, rate, taken))
 
 
 def cases(data: Path) -> dict[str, tuple[str, tuple[str, ...], int]]:
@@ -52,12 +49,8 @@ def cases(data: Path) -> dict[str, tuple[str, tuple[str, ...], int]]:
     }
 
 
-def row(name: str, task: str, model: str, optimiser: str, rate: float, steps: int) -> None:
-    """Train one model, if it is not on record."""
-    known = {"case": name, "model": model, "optimiser": optimiser, "rate": rate}
-    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    if any(known.items() <= other.items() for other in rows):
-        return
+def row(task: str, model: str, optimiser: str, rate: float, steps: int) -> dict[str, Any]:
+    """Train one model."""
     loaded = load_task(task)
     arch = loaded.architecture(model, 128)
     taken = steps if optimiser == "adamw" else round(steps / DEARER)
@@ -69,9 +62,7 @@ def row(name: str, task: str, model: str, optimiser: str, rate: float, steps: in
     began = time.process_time()
     _, result = train(arch, loaded, regularised(config, loaded, arch, taken))
     seconds = round(time.process_time() - began)
-    found = {**known, "steps": taken, result.metric: result.value, "seconds": seconds}
-    print(json.dumps(found), flush=True)
-    RESULTS.write_text(json.dumps([*rows, found], indent=1) + "\n", encoding="utf-8")
+    return {"steps": taken, result.metric: result.value, "seconds": seconds}
 
 
 if __name__ == "__main__":

@@ -10,15 +10,13 @@ so that what disturbs the machine disturbs all. Ratios are medians over turns, w
 interval of the median. One thread. Results go to benchmarks/results/overhead-par.json.
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from harness import Parts, arguments
 
 from formwright.arch import parse
 from formwright.arch.style import style
@@ -32,7 +30,7 @@ from formwright.train import TrainConfig
 from formwright.train.distributed import join_world
 from formwright.train.engine import Engine
 
-RESULTS = Path(__file__).parent / "results" / "overhead-par.json"
+RESULTS = Parts("overhead-par")
 TURN = 5  # steps; the last one teaches the architecture
 LIMITS = {"soft": 1.9, "sampled": 1.2}
 
@@ -93,19 +91,18 @@ def ratios(width: int, slots: int, length: int, seconds: float) -> dict[str, Any
 
 def main() -> None:
     """Measure and keep."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--length", type=int, default=64)
     args = parser.parse_args()
-    torch.set_num_threads(1)
     found = ratios(args.width, args.slots, args.length, args.seconds)
     for name, limit in LIMITS.items():
         row = found[name]
         interval = f"{row['low']:.2f} to {row['high']:.2f}"
         print(f"{name}: {row['ratio']:.2f} ({interval}) times a plain step, at most {limit}")
-    RESULTS.write_text(json.dumps({**found, "limits": LIMITS}, indent=1) + "\n")
+    RESULTS.replace({**found, "limits": LIMITS})
 
 
 if __name__ == "__main__":

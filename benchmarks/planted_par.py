@@ -11,15 +11,13 @@ the truth is. A search wins if the order it derives attends in the first half an
 One thread. Results go to benchmarks/results/planted-par.json.
 """
 
-import argparse
-import json
 import statistics
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-import torch
+from harness import Parts, arguments
 
 from formwright.arch import parse
 from formwright.arch.attention import Attention
@@ -27,13 +25,12 @@ from formwright.arch.layer import Residual
 from formwright.arch.mechanism import Synthesizer
 from formwright.arch.style import Style, style
 from formwright.estimate.training import known_task
-from formwright.files import write_atomically
 from formwright.recipes import par
 from formwright.recipes.life import Session, begin
 from formwright.strategy.gradient import SearchConfig
 from formwright.train import TrainConfig, train
 
-RESULTS = Path(__file__).parent / "results" / "planted-par.json"
+RESULTS = Parts("planted-par")
 TASK = "planted-table?symbols=32&length=16&train=20000"
 TRUTH = ("sfff", "fsff", "ssff", "ffsf", "sssf", "ssss", "ffff")
 
@@ -97,12 +94,10 @@ def wins(order: str) -> bool:
 
 def main() -> None:
     """Search with every seed and keep what was found."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser = arguments(__doc__, seeds=10)
     parser.add_argument("--first", type=int, default=10)
     parser.add_argument("--steps", type=int, default=1600)
     args = parser.parse_args()
-    torch.set_num_threads(1)
     alone = truth(args.steps // 2)
     rows: list[dict[str, Any]] = []
     for seed in range(args.first, args.first + args.seeds):
@@ -121,7 +116,7 @@ def main() -> None:
         "median_seconds": statistics.median(row["seconds"] for row in rows),
         "rows": rows,
     }
-    write_atomically(RESULTS, (json.dumps(found, indent=1) + "\n").encode())
+    RESULTS.replace(found)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ of one processor; the figure is the median of the ratios. Memory is the growth o
 resident size while a file ten times as long is answered. Results: benchmarks/results/predict.json.
 """
 
-import argparse
 import csv
 import json
 import resource
@@ -22,6 +21,7 @@ from random import Random
 
 import numpy as np
 import torch
+from harness import Parts, arguments
 
 from formwright.arch import Classify, Frame, parse
 from formwright.model import build
@@ -31,17 +31,16 @@ from formwright.tasks.text import make_tokenizer
 from formwright.use import Loaded
 from formwright.use.rows import Columns, answered, read_file, writer
 
-RESULTS = Path(__file__).parent / "results" / "predict.json"
+RESULTS = Parts("predict")
 WORDS = [f"word{n}" for n in range(5000)]
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--turns", type=int, default=5)
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     model = made()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -62,7 +61,7 @@ def main() -> None:
         "turns": [round(ratio, 3) for ratio in ratios],
         "megabytes_more_for_ten_times_the_rows": round(grown, 1),
     }
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    RESULTS.replace(found)
     print(json.dumps(found, indent=1))
 
 

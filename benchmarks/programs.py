@@ -7,15 +7,13 @@ processor. Rows are appended to results/programs.json as they are done; rows tha
 measured again.
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
+from harness import Rows, arguments
 
 from formwright.arch import (
     Architecture,
@@ -35,10 +33,9 @@ from formwright.arch import (
     transformer_program,
 )
 from formwright.arch.graph import formulas
-from formwright.files import write_atomically
 from formwright.model import Model, build
 
-RESULTS = Path(__file__).parent / "results" / "programs.json"
+RESULTS = Rows("programs")
 NORM = LayerNorm(eps=1e-6)
 SIZES = ((64, 4, 256), (128, 4, 512), (192, 12, 768))
 LENGTH, BATCH, LAYERS = 128, 8, 2
@@ -95,22 +92,17 @@ def ratio(ours: Callable[[], float], theirs: Callable[[], float], rounds: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     rounds = parser.parse_args().rounds
-    torch.set_num_threads(1)
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    done = {(row["name"], row["width"]) for row in rows}
     for width, heads, inner in SIZES:
         tokens = torch.randint(256, (BATCH, LENGTH))
         for name, (hand, graph) in pairs(width, heads, inner).items():
-            if (name, width) in done:
+            if RESULTS.find({"name": name, "width": width}) is not None:
                 continue
             by_hand, compiled = model(width, hand), model(width, graph)
             found = ratio(partial(step, compiled, tokens), partial(step, by_hand, tokens), rounds)
-            rows.append({"name": name, "width": width, "heads": heads, "ratio": round(found, 3)})
-            write_atomically(RESULTS, json.dumps(rows, indent=1).encode())
-            print(f"{name:18} width {width:4} heads {heads:3}  {found:.3f} times")
+            RESULTS.add({"name": name, "width": width, "heads": heads, "ratio": round(found, 3)})
 
 
 if __name__ == "__main__":

@@ -11,20 +11,17 @@ the rate; the exponents of width and depth are fitted to these. One thread; abou
 one core. Results go to benchmarks/results/rates.json.
 """
 
-import argparse
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from harness import Parts, arguments
 
 from formwright.tasks import load_task
 from formwright.tasks.base import Task
 from formwright.train import TrainConfig, train
 
-RESULTS = Path(__file__).parent / "results" / "rates.json"
+RESULTS = Parts("rates")
 SHAPES = ((64, 6), (128, 6), (256, 6), (128, 3), (128, 12))  # width, sub-layers
 RATES = (1e-3, 2e-3, 4e-3, 8e-3)
 
@@ -60,11 +57,10 @@ def exponents(best: dict[tuple[int, int], float]) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--tokens", type=int, default=512)
     args = parser.parse_args()
-    torch.set_num_threads(1)
     config = TrainConfig(
         steps=args.steps,
         batch_tokens=args.tokens,
@@ -84,10 +80,7 @@ def main() -> None:
         print(f"width {width:3} depth {depth:2} best {best[width, depth]:.2g}", flush=True)
     fit = exponents(best)
     print(f"rate = {fit['base']:.2g} (width/128)^{fit['width']:.2f} (depth/8)^{fit['depth']:.2f}")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
-        json.dumps({"config": config.to_data(), "shapes": table, "fit": fit}, indent=1)
-    )
+    RESULTS.replace({"config": config.to_data(), "shapes": table, "fit": fit})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ per byte, and nats beside them.
 
 import argparse
 import json
-import lzma
 import math
 import statistics
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from harness import Parts, arguments, unpacked
 
 from formwright.arch import Architecture, Attention, Decoder, FeedForward, Residual, Rotary
 from formwright.arch.counting import count
@@ -35,7 +35,7 @@ from formwright.supernet import Supernet
 from formwright.tasks import Task, load_task
 from formwright.train import TrainConfig, train
 
-RESULTS = Path(__file__).parent / "results" / "sandwich.json"
+RESULTS = Parts("sandwich")
 MEMBERS = {
     "smallest": {"width": 64, "ratio": 2, "depth": 2},
     "middle": {"width": 96, "ratio": 3, "depth": 3},
@@ -49,16 +49,14 @@ TRIED = 24  # steps by which the time of one is measured
 
 def main() -> None:
     """Train, take out, compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser = arguments(__doc__, data=True, seeds=3)
     parser.add_argument("--seconds", type=float, default=64.0)
     parser.add_argument("--together", action="store_true", help="members share every update")
     parser.add_argument("--alone", action="store_true", help="train no plain models beside it")
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as place:
-        task = load_task(f"lm:{unpacked(asked.data, Path(place))}?length=64")
+        text = unpacked(asked.data, Path(place), "train.txt", "valid.txt")
+        task = load_task(f"lm:{text}?length=64")
         rows = [compared(task, asked, seed) for seed in range(asked.seeds)]
     found = {
         "seconds": asked.seconds,
@@ -66,18 +64,9 @@ def main() -> None:
         "seeds": rows,
         "means": means(rows),
     }
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    RESULTS.replace(found)
     for name, row in found["means"].items():
         print(name, json.dumps(row))
-
-
-def unpacked(data: Path, out: Path) -> Path:
-    """The folder with the text as plain files."""
-    for split in ("train", "valid"):
-        packed, plain = data / f"{split}.txt.xz", data / f"{split}.txt"
-        text = lzma.decompress(packed.read_bytes()) if packed.exists() else plain.read_bytes()
-        (out / f"{split}.txt").write_bytes(text)
-    return out
 
 
 def space(task: Task) -> TreeSpace:

@@ -1,6 +1,6 @@
 """Two published effects at small scale: the shape of PAR's Table 1, and the order of Primer.
 
-    python benchmarks/shapes.py [--seeds 3] [--only par|primer]
+    python benchmarks/shapes.py [--seeds 3] [--only par primer] [--share 1]
 
 Byte language models on the Python standard library, one thread. Results go to
 benchmarks/results/shapes.json. PAR: without attention much worse, then quick saturation. Primer:
@@ -9,21 +9,18 @@ models of Primer are T5's decoder with its first weights, N(0, 1 / inputs), as i
 GPT-2's positions and N(0, 0.02) squaring shows no effect at this scale (see docs/log.md).
 """
 
-import argparse
-import json
 import math
 import statistics
-from pathlib import Path
 
-import torch
+from harness import Parts, arguments
 
 from formwright.arch import Architecture, parse
 from formwright.tasks import load_task
 from formwright.tasks.base import Task
 from formwright.train import TrainConfig, train
 
-Results = dict[str, dict[str, list[float]]]  # system, name, one figure per seed
-RESULTS = Path(__file__).parent / "results" / "shapes.json"
+Found = dict[str, list[float]]  # name to one figure per seed
+RESULTS = Parts("shapes")
 ORDERS = ("ffffffff", "sffffffff", "(sff)x2ff", "(sf)x3ff", "(sf)x4", "sssfsfff")
 PRIMER = {
     "vanilla": ("relu", 0),
@@ -48,50 +45,46 @@ def primer(task: Task, activation: str, conv: int) -> Architecture:
     return parse(text).bind(task.frame).check()
 
 
-def keep(results: Results, system: str, name: str, value: float) -> None:
+def keep(system: str, name: str, value: float) -> None:
     """Write every figure down at once, so that a run cut short has not run for nothing."""
-    results[system].setdefault(name, []).append(value)
+    found: Found = RESULTS.read().get(system, {})
+    found.setdefault(name, []).append(value)
     print(f"{system:8} {name:14} {value:.4f}", flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=1))
+    RESULTS.keep(system, found, say=False)
 
 
-def train_par(results: Results, task: Task, seed: int) -> None:
+def train_par(task: Task, seed: int, share: float) -> None:
     """Every order once."""
-    config = TrainConfig(steps=800, batch_tokens=768, lr=2e-3, seed=seed, warmup=50)
+    config = TrainConfig(steps=round(800 * share), batch_tokens=768, lr=2e-3, seed=seed, warmup=50)
     for order in ORDERS:
         _, result = train(par(task, order), task, config)
-        keep(results, "par", order, result.scores["loss"] / math.log(2))
+        keep("par", order, result.scores["loss"] / math.log(2))
 
 
-def train_primer(results: Results, task: Task, seed: int) -> None:
+def train_primer(task: Task, seed: int, share: float) -> None:
     """Every change once."""
-    config = TrainConfig(steps=400, batch_tokens=1024, lr=2e-3, seed=seed, warmup=50)
+    config = TrainConfig(steps=round(400 * share), batch_tokens=1024, lr=2e-3, seed=seed, warmup=50)
     for name, (activation, conv) in PRIMER.items():
         _, result = train(primer(task, activation, conv), task, config)
-        keep(results, "primer", name, result.scores["loss"])
+        keep("primer", name, result.scores["loss"])
 
 
 def main() -> None:
     """Train everything, seed by seed, and print two tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", choices=("par", "primer"))
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    results: Results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    asked = [args.only] if args.only else ["par", "primer"]
-    results |= {system: {} for system in asked}
+    args = arguments(__doc__, seeds=3, only=["par", "primer"], share=True).parse_args()
+    asked = args.only or ["par", "primer"]
+    for system in asked:
+        RESULTS.keep(system, {}, say=False)
     short = load_task("stdlib?length=32&valid=100000")
     longer = load_task("stdlib?length=64&valid=100000")
     for seed in range(args.seeds):
         if "par" in asked:
-            train_par(results, short, seed)
+            train_par(short, seed, args.share)
         if "primer" in asked:
-            train_primer(results, longer, seed)
+            train_primer(longer, seed, args.share)
     for system, unit in (("par", "bits per byte"), ("primer", "nats per byte")):
         print(f"\n{system}, {unit} on held-out text")
-        for name, values in results.get(system, {}).items():
+        for name, values in RESULTS.read().get(system, {}).items():
             spread = statistics.stdev(values) if len(values) > 1 else 0.0
             print(f"  {name:14} {statistics.fmean(values):.3f} (spread {spread:.3f})")
 

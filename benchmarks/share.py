@@ -19,7 +19,7 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-import torch
+from harness import Parts, arguments
 
 from formwright.estimate.inherited import FromParent, Inherited
 from formwright.recipes.plan import COOLED
@@ -27,7 +27,7 @@ from formwright.recipes.usual import UsualSearch
 from formwright.statistics import spearman, spearman_interval
 from formwright.trial import Trial
 
-RESULTS = Path(__file__).parent / "results" / "share.json"
+RESULTS = Parts("share")
 METRIC = "bits_per_byte"
 
 
@@ -45,18 +45,17 @@ class Task:
 
 def main() -> None:
     """Train, correlate, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--parents", type=int, default=6)
     parser.add_argument("--children", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--end", type=int, default=720)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         rows = families(asked, Path(folder))
     found = {**vars(asked), "rows": rows, **correlated(rows)}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    RESULTS.replace(found)
     print(json.dumps({k: v for k, v in found.items() if k != "rows"}, indent=1))
 
 

@@ -8,17 +8,15 @@ alike; figures are medians of ratios. Hugging Face's Trainer is measured where `
 after each of its steps one of ours is taken. Results go to benchmarks/results/training.json.
 """
 
-import argparse
-import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from harness import Parts, arguments
 from torch import Tensor, nn
 
 from formwright.model import build
@@ -28,7 +26,7 @@ from formwright.train import TrainConfig
 from formwright.train.distributed import World
 from formwright.train.engine import Engine
 
-RESULTS = Path(__file__).parent / "results" / "training.json"
+RESULTS = Parts("training")
 WIDTH, LAYERS, HEADS, LENGTH, ROWS = 128, 4, 4, 128, 16
 UNTIMED = 5  # first steps, which allocate
 CONFIG = TrainConfig(steps=1000, batch_tokens=LENGTH * ROWS, lr=1e-3)
@@ -175,10 +173,9 @@ def padding_waste() -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--steps", type=int, default=60)
     args = parser.parse_args()
-    torch.set_num_threads(1)
     task = load_task(f"stdlib?length={LENGTH}")
     steps = contenders(task)
     times: dict[str, list[float]] = {name: [] for name in steps}
@@ -199,8 +196,7 @@ def main() -> None:
         print(f"{name:26}{row['tokens_per_second']:12,.0f}{row['ours_over_it']:12.3f}")
     waste = padding_waste()
     print("padding:", ", ".join(f"{name} {share:.1%}" for name, share in waste.items()))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"steps": results, "padding": waste}, indent=1))
+    RESULTS.replace({"steps": results, "padding": waste})
 
 
 if __name__ == "__main__":

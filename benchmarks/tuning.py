@@ -14,11 +14,11 @@ The rival without a pre-trained model is TF-IDF with a linear model. A row is wr
 is done; results: benchmarks/results/tuning.json. One thread, about 8 minutes a row.
 """
 
-import argparse
 import json
 import math
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -26,26 +26,23 @@ from typing import Any
 
 import numpy as np
 import torch
+from harness import Rows, arguments
 
 from formwright.estimate.plain import fit_linear
 from formwright.train import train
 from formwright.use.tuning import Tuning
 
-RESULTS = Path(__file__).parent / "results" / "tuning.json"
+RESULTS = Rows("tuning")
 RATE, BATCH, WARM, DECAY, LENGTH, EPOCHS = 1e-4, 16, 0.06, 0.01, 64, 2
 ROWS = 3000  # of SST-2
 
 
 def main() -> None:
     """Tune what is not on record."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, data=True, only=[], seeds=3)
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ways", nargs="*", default=[name for name, _ in WAYS])
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         for name, (task, split) in cases(asked.data, Path(folder)).items():
             if asked.only and name not in asked.only:
@@ -56,7 +53,7 @@ def main() -> None:
                     if way in asked.ways:
                         keep(name, way, seed, partial(work, tuning, split, seed))
             keep(name, "tf-idf", 0, partial(plain, tuning.task, split))
-    for line in summary(table()):
+    for line in summary(RESULTS.read()):
         print(line)
 
 
@@ -157,22 +154,14 @@ def plain(task: Any, split: str) -> float:
 # --- the table ------------------------------------------------------------------------------
 
 
-def table() -> list[dict[str, Any]]:
-    """What is on record."""
-    found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    return found
-
-
-def keep(name: str, way: str, seed: int, work: Any) -> None:
+def keep(name: str, way: str, seed: int, work: Callable[[], float]) -> None:
     """Do it and write it down, unless it is on record."""
-    known = {"case": name, "way": way, "seed": seed}
-    rows = table()
-    if any(known.items() <= row.items() for row in rows):
-        return
-    began = time.process_time()
-    row = {**known, "accuracy": round(work(), 4), "seconds": round(time.process_time() - began)}
-    print(json.dumps(row), flush=True)
-    RESULTS.write_text(json.dumps([*rows, row], indent=1) + "\n", encoding="utf-8")
+
+    def measured() -> dict[str, Any]:
+        began = time.process_time()
+        return {"accuracy": round(work(), 4), "seconds": round(time.process_time() - began)}
+
+    RESULTS.once({"case": name, "way": way, "seed": seed}, measured)
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:

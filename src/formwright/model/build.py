@@ -157,7 +157,8 @@ def with_frame(
         model: Where the weights come from.
         frame: Of the task; its symbols must be those of the model.
         seed: Of a new head.
-        dropout, attention_dropout: Of the result.
+        dropout: Of the result.
+        attention_dropout: The same of attention weights.
     """
     check_frame(model.arch, frame)
     theirs = model.frame

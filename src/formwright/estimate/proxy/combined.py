@@ -20,7 +20,8 @@ class Combined(Estimator):
 
     Args:
         proxies: What is summed.
-        means, weights: One number for each; made by ``fit``.
+        means: One for each; made by ``fit``.
+        weights: The same.
     """
 
     proxies: Proxies
