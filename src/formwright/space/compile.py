@@ -73,6 +73,13 @@ def linked(root: Part) -> dict[str, Choosing]:
                     f"A derived number follows from {part.name!r}, which is no number that is open "
                     "in the space; name one that is."
                 )
+    for name, found in from_name.items():
+        seen, driver = {name}, getattr(found, "driver", None)
+        while driver is not None:
+            if driver.name in seen:
+                raise SpecError(f"The number {name!r} is bounded by itself, in the end.")
+            seen.add(driver.name)
+            driver = getattr(driver, "driver", None)
     return from_name
 
 
