@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.study.toy import archive, free, study
 
-from formwright.errors import FormwrightError, InputError, StorageError
+from formwright.errors import FormwrightError, InputError, SpecError, StorageError
 from formwright.execute import search
 from formwright.files import check_sealed, disk_trouble, write_sealed
+from formwright.space import Span, TreeSpace
 from formwright.study import Study
 from formwright.study.checking import DEEPEST, check_meta, check_trial, too_deep
 from formwright.study.outcome import Outcome, read_outcome, write_outcome
@@ -167,3 +168,11 @@ def test_what_is_pending_is_looked_up_by_what_it_tries() -> None:
     pending.drop()
     assert not pending.tries(key_of({"a": (1,), "b": 1}))
     assert len(pending) == 0
+
+
+def test_numbers_that_bound_each_other_in_a_circle_are_refused() -> None:
+    one, other = Span("a", 1, 9, above=1.0, of="b"), Span("b", 1, 9, above=1.0, of="a")
+    with pytest.raises(SpecError, match="bounded by itself"):
+        TreeSpace((one, other))
+    with pytest.raises(SpecError, match="more than 100,000 numbers"):
+        Span("a", 1, 10**9)

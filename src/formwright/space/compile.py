@@ -73,7 +73,18 @@ def linked(root: Part) -> dict[str, Choosing]:
                     f"A derived number follows from {part.name!r}, which is no number that is open "
                     "in the space; name one that is."
                 )
+    for found in from_name.values():
+        _check_circle(found)
     return from_name
+
+
+def _check_circle(found: Choosing) -> None:
+    seen, driver = {found.name}, getattr(found, "driver", None)
+    while driver is not None:
+        if driver.name in seen:
+            raise SpecError(f"The number {found.name!r} is bounded by itself, in the end.")
+        seen.add(driver.name)
+        driver = getattr(driver, "driver", None)
 
 
 def _walk(part: Part) -> Iterator[Part]:
