@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # so that it also works when it is imported
 
-from claims import black_box, one_shot, peers, program, students  # noqa: E402
+from claims import black_box, faults, one_shot, peers, program, students  # noqa: E402
 from claims.page import page_of, told_of  # noqa: E402
 from claims.row import Row  # noqa: E402
 from claims.running import Setting, run_rows  # noqa: E402
@@ -36,6 +36,7 @@ ROWS: tuple[Row, ...] = (
     *students.ROWS,
     *peers.ROWS,
     *program.ROWS,
+    *faults.ROWS,
 )
 
 

@@ -100,7 +100,9 @@ def default(tuning: Tuning, split: str, seed: int) -> float:
 
 def accuracy(tuning: Tuning, split: str, config: Any, seed: int) -> float:
     """Tune, and measure on all rows of a split."""
-    model, _ = train(tuning.begun(config, seed), tuning.task, config)
+    model, result = train(tuning.begun(config, seed), tuning.task, config)
+    if result.state != "finished":  # a row of a training that was stopped would be none
+        raise SystemExit(f"seed {seed} was {result.state}; begin again")
     return float(tuning.task.score(model, split, batch_tokens=8192)["accuracy"])
 
 
