@@ -33,8 +33,8 @@ def fuzzed(part: Mapping[str, Any]) -> Told:
     fine = not wrong and slowest <= 1 and largest <= 1 << 30
     return Told(
         "no" if not fine else "yes" if whole else "partly",
-        f"{texts:,} mutated texts and {folders:,} mutated run folders, each read in {_READINGS} ways: {wrong} "
-        f"crashes, the slowest took {slowest:.2f} s, at most {largest / 1e6:.0f} MB",
+        f"{texts:,} mutated texts and {folders:,} mutated run folders, each read in {_READINGS} "
+        f"ways: {wrong} crashes, the slowest took {slowest:.2f} s, at most {largest / 1e6:.0f} MB",
         1,
     )
 

@@ -78,7 +78,7 @@ def test_the_headline_says_how_sure_it_is() -> None:
     rungs = {str(FINAL_RUNG): {"loss": 2.0, "loss_low": 1.8, "loss_high": 2.2}}
     baseline = Baseline("by hand", "", "", rungs[str(FINAL_RUNG)], rungs)
     told = headline_info(material([sized(0, 1.0)], outcome=Outcome(baseline, "Good.", 0))).sure
-    assert "Loss 1 lies between 0.9000 to 1.100 (95 %)" in told
+    assert "Loss 1 (95 %: 0.9000 to 1.100)" in told
     assert "do not overlap; one seed each" in told
     near = headline_info(material([sized(0, 1.85)], outcome=Outcome(baseline, "Good.", 0))).sure
     assert "the two overlap" in near

@@ -126,12 +126,12 @@ def _sure(material: Material) -> str:
     theirs = baseline.at(best.rung).values if baseline is not None else {}
     parts = []
     if ours.known:
-        said = f"{shown} {figure(ours.value)} lies between {between(ours.low, ours.high)} (95 %)"
+        said = f"{shown} {figure(ours.value)} (95 %: {between(ours.low, ours.high)})"
         if baseline is not None and name in theirs:
             other = Sized.of(theirs, name)
             overlap = other.known and ours.low <= other.high and other.low <= ours.high
             if other.known:
-                said += f", that of {baseline.name} between {between(other.low, other.high)}"
+                said += f", {baseline.name} {between(other.low, other.high)}"
                 said += "; the two overlap" if overlap else "; the two do not overlap"
         parts.append(said)
     else:
