@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from tests.report.test_browser import CHROMIUM
+from tests.report.chromium import CHROMIUM
 from tests.serve.serving import Served, more, searched, served, with_model
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -76,7 +76,8 @@
     if (focused && focused !== old.body && document.activeElement === before) {
       alike(focused.tagName.toLowerCase()).find(([a]) => a === focused)?.[1].focus({ preventScroll: true });
     }
-    after.contentWindow.scrollTo(before.contentWindow.scrollX, before.contentWindow.scrollY);
+    const { scrollX: left, scrollY: top } = before.contentWindow;
+    after.contentWindow.scrollTo({ left, top, behavior: "instant" }); // the report scrolls smoothly
   }
 
   async function loaded(address, version, title) {
