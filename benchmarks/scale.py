@@ -12,7 +12,7 @@ staleness: how far from the best an evolution is after three hours, for the same
 strategies: how far from the best each strategy is, hour by hour, with 1 to 1,000 workers.
 
 What is tried is made up: effects of twelve decisions, alone and in pairs. Results go to
-benchmarks/results/scale.json, drawings to benchmarks/results/scale-*.svg; docs/scale.md says what
+benchmarks/results/scale.json, drawings to docs/images/scale-*.svg; docs/scale.md says what
 they mean.
 """
 
@@ -32,6 +32,7 @@ from formwright.study import Answer, Job, Rules, Study, run
 from formwright.trial import Objective
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
+PICTURES = Path(__file__).parents[1] / "docs" / "images"
 DECISIONS, OPTIONS = 12, 6
 WORLD = World()
 FACTORS = (1, 2, 4, 8, 16)
@@ -277,7 +278,7 @@ def draw(found: Mapping[str, Any]) -> None:
             name = f"{row['workers']:,} workers"
             lines.setdefault(name, []).append((row["factor"], row["used"]))
         text = chart("How well workers are used", "window, in trials per worker", "share", lines)
-        RESULTS.with_name("scale-windows.svg").write_text(text)
+        (PICTURES / "scale-windows.svg").write_text(text)
     for workers, _, hours in PLANS if "strategies" in found else ():
         rows = [row for row in found["strategies"] if row["workers"] == workers]
         lines = {
@@ -286,7 +287,7 @@ def draw(found: Mapping[str, Any]) -> None:
         }
         named = f"{workers:,} worker{'s' if workers > 1 else ''}"
         text = chart(f"Gap to the best, {named}", "hours", "share of a random member's", lines)
-        RESULTS.with_name(f"scale-{workers}.svg").write_text(text)
+        (PICTURES / f"scale-{workers}.svg").write_text(text)
 
 
 def main() -> None:

@@ -310,7 +310,7 @@ def test_prices_are_measured_once_and_weigh_on_the_order(tmp_path: Path) -> None
     assert sum(max(row) for row in rows.values()) == pytest.approx(1)
     assert all(row[2] == 0 for row in rows.values()), "identity is free"
     changed = {name: [0.0, 0.0, 1.0] for name in rows}
-    path.write_text(json.dumps(changed))
+    session.keep("prices", changed)
     assert recipe.costs(session, Supernet(recipe.make_space())) == changed, "it is used again"
     study.close()
 

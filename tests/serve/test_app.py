@@ -5,6 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(runs: Path) -> Iterator[Served]:
     with served(runs) as found:
         yield found
+
+
+def apart(work: Any) -> None:
+    """Run a coroutine in a thread: a browser of another test may hold a loop in this one."""
+    import asyncio
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
 
 
 def before(folder: Path) -> dict[str, tuple[int, int]]:
@@ -195,7 +204,7 @@ def test_a_report_is_drawn_once_for_all_and_again_when_the_run_has_changed(
         await made.page(run)
         assert len(drawn) == 2
 
-    asyncio.run(look())
+    apart(look())
 
 
 def test_too_many_pages_are_refused_and_those_that_were_left_forgotten(
@@ -300,7 +309,7 @@ def test_models_are_asked_one_at_a_time(runs: Path) -> None:
         found = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(one) for one in found] == [dict] * 4 + [Busy] * 2
 
-    asyncio.run(ask())
+    apart(ask())
     models.close()
 
 

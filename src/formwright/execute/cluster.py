@@ -147,8 +147,8 @@ def connect(address: str = "", processors: int = 1) -> Cluster:
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(
-            f"No Ray cluster answers at --address {address}: {reason} Start one with `ray start "
-            "--head`, or leave --address out to start one on this machine."
+            f"No Ray cluster answers at --address {address}: {reason} Start one with Ray's "
+            "own command, or leave --address out to start one on this machine."
         ) from None
     return Cluster(ray, ours=False)
 

@@ -379,8 +379,13 @@ class _Measuring:
         for at, task in list(self._asked.items()):
             if ray.wait([task], timeout=0)[0]:
                 del self._asked[at]
-                with suppress(ray.exceptions.NodeDiedError, ray.exceptions.WorkerCrashedError):
+                with suppress(*_gone(ray.exceptions)):
                     self._known[at] = bool(ray.get(task))
+
+
+def _gone(errors: Any) -> tuple[type[Exception], ...]:
+    """What is raised where a node has left, or never was there when its task came."""
+    return errors.NodeDiedError, errors.WorkerCrashedError, errors.TaskUnschedulableError
 
 
 def _on(node: str) -> dict[str, Any]:
