@@ -281,7 +281,7 @@ def readings(folder: Path, thorough: bool) -> list[Callable[[], Any]]:
     from formwright.cli.search import _print_samples
     from formwright.cli.show import print_study, study_data
     from formwright.model import load_model
-    from formwright.recipes.life import recipe_of, target_of
+    from formwright.recipes.reopen import recipe_of, target_of
     from formwright.report import write_report
     from formwright.train.checkpoint import read_latest
     from formwright.train.run import read_run

@@ -11,7 +11,8 @@ from tests.use.test_loaded import classify_file
 
 from formwright.distil.methods import ESTIMATES, METHODS, Asked, Found
 from formwright.errors import InputError
-from formwright.recipes.life import conduct, recipe_of
+from formwright.recipes.life import conduct
+from formwright.recipes.reopen import recipe_of
 from formwright.recipes.summary import _best
 from formwright.study.outcome import read_outcome
 from formwright.testing.clock import counted_clock

@@ -12,7 +12,8 @@ from tests.use.test_loaded import classify_file, text_file
 from formwright.errors import InputError
 from formwright.model import load_model
 from formwright.recipes.compress import Compress
-from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.life import begin, conduct
+from formwright.recipes.reopen import recipe_of
 from formwright.recipes.students import narrower
 from formwright.study import Study
 from formwright.study.outcome import read_outcome

@@ -17,8 +17,9 @@ from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.model import build, load_model, save_model, with_frame
 from formwright.recipes.fft import baseline_model
-from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.recipe import recipe
+from formwright.recipes.reopen import recipe_of
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.testing import RecipeTestCase

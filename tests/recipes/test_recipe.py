@@ -7,8 +7,9 @@ import pytest
 
 from formwright.errors import UnknownName
 from formwright.estimate.training import known_task
-from formwright.recipes.life import begin, recipe_of
+from formwright.recipes.life import begin
 from formwright.recipes.recipe import RECIPES, recipe
+from formwright.recipes.reopen import recipe_of
 from formwright.testing.clock import counted_clock
 
 OTHER = {

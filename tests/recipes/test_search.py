@@ -18,7 +18,8 @@ from formwright.arch import arch_id
 from formwright.errors import FormwrightError, InputError, SpecError
 from formwright.model import load_model
 from formwright.recipes.headline import champion
-from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.life import begin, conduct
+from formwright.recipes.reopen import recipe_of
 from formwright.recipes.usual import UsualSearch
 from formwright.statistics import spearman
 from formwright.study import Rules, Study

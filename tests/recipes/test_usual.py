@@ -15,8 +15,9 @@ from formwright.estimate.training import known_task
 from formwright.files import discreet
 from formwright.recipes import par
 from formwright.recipes.headline import headline_objectives
-from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.recipe import recipe
+from formwright.recipes.reopen import recipe_of
 from formwright.recipes.usual import UsualSearch
 from formwright.space import Limit, TreeSpace
 from formwright.space.constraint import Where

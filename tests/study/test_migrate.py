@@ -9,7 +9,8 @@ import torch
 
 from formwright.errors import StorageError
 from formwright.locks import Lock
-from formwright.recipes.life import conduct, recipe_of
+from formwright.recipes.life import conduct
+from formwright.recipes.reopen import recipe_of
 from formwright.study import Study, migrate
 from formwright.study.schema import FORMAT_VERSION
 

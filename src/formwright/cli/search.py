@@ -222,7 +222,7 @@ def resume(
     from formwright.cli.compress import conduct_compression
     from formwright.quantities import seconds
     from formwright.recipes.compress import Compress
-    from formwright.recipes.life import recipe_of
+    from formwright.recipes.reopen import recipe_of
     from formwright.study import Study
     from formwright.track import check_trackers
 

@@ -27,8 +27,9 @@ from unittest.mock import patch
 import pytest
 
 from formwright.errors import InputError
-from formwright.recipes.life import begin, conduct, recipe_of
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.recipe import Recipe, recipe
+from formwright.recipes.reopen import recipe_of
 from formwright.study import Ending, Study
 from formwright.study.outcome import read_outcome
 from formwright.testing.clock import counted_clock
