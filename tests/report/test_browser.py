@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.chromium import opened
+from tests.chromium import opened
 from tests.report.material import done, hostile, material, studied
 from tests.report.oneshot import priced, pruned
 from tests.report.test_page import SHAPES

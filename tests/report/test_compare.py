@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.chromium import opened
 from tests.cli_helpers import InProcess
-from tests.report.chromium import opened
 from tests.report.material import TWO, done, failed, material
 from tests.report.test_page import Reader
 from tests.study import toy

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.chromium import opened
+from tests.chromium import opened
 from tests.report.material import done, failed, material, studied
 from tests.report.test_page import SHAPES
 from tests.study import toy

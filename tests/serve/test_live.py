@@ -1,20 +1,15 @@
 """The live page in a real browser: it follows a search and takes nothing from who reads it."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("playwright", reason="playwright is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from tests.report.chromium import CHROMIUM
 from tests.serve.serving import Served, more, searched, served, with_model
 
-playwright = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 PATIENCE = 60_000  # milliseconds
 
 
@@ -33,12 +28,10 @@ def server(runs: Path) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser.new_context(viewport={"width": 1280, "height": 900})
-        browser.close()
+def context(browser: Any) -> Iterator[Any]:
+    found = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield found
+    found.close()
 
 
 def test_a_reader_follows_a_search_and_asks_its_model(
