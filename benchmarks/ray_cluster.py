@@ -143,7 +143,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as root:
             for name, part in (
                 ("loss", lambda: lose_a_node(cluster, Path(root), args.trials)),
-                ("speed", lambda: speed_up(Path(root), 24)),
+                ("speed", lambda: speed_up(Path(root), 96)),
             ):
                 if args.only and name not in args.only:
                     continue
