@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, choices=(1, 2), default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/survival"))
     asked = parser.parse_args()
-    for name, (task, minutes) in cases(asked.data).items():
-        for seed in range(asked.seeds):
+    for seed in range(asked.seeds):
+        for name, (task, minutes) in cases(asked.data).items():
             if (not asked.only or name in asked.only) and not known(name, seed):
                 found = row(task, minutes, asked.workers, 100 + seed, asked.out / f"{name}-{seed}")
                 keep({"case": name, "seed": seed, "workers": asked.workers, **found})
@@ -65,13 +65,15 @@ def main() -> None:
 def cases(data: Path) -> dict[str, tuple[str, int]]:
     """Name to task and minutes."""
     treebank = data / "universal_dependencies" / "en_ewt"
-    return {
-        "stdlib-5m": ("stdlib", 5),
-        "banking77-15m": (f"classify:{data / 'banking77'}?tokenizer=words", 15),
-        "tagging-15m": (f"tag:{treebank}", 15),
-        "text8-30m": (f"lm:{data / 'text8_10mb'}", 30),
-        "stdlib-30m": ("stdlib", 30),
+    tasks = {
+        "stdlib": "stdlib",
+        "banking77": f"classify:{data / 'banking77'}?tokenizer=words",
+        "tagging": f"tag:{treebank}",
+        "text8": f"lm:{data / 'text8_10mb'}",
     }
+    lengths = {"stdlib": 30, "banking77": 15, "tagging": 15, "text8": 30}
+    short = {f"{name}-5m": (task, 5) for name, task in tasks.items()}
+    return short | {f"{name}-{lengths[name]}m": (task, lengths[name]) for name, task in tasks.items()}
 
 
 def row(task: str, minutes: int, workers: int, seed: int, out: Path) -> dict[str, Any]:
