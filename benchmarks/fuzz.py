@@ -2,20 +2,23 @@
 
     python benchmarks/fuzz.py [--texts 100000] [--folders 10000] [--only notation json ...]
 
-Notations, JSON documents of architectures, spaces and targets, and whole run folders (the record,
-its meta data and trials, phases, outcome, trace, checkpoints, models) are damaged at random and
-read: as a user's commands would, resuming included. Allowed is a result or one ``FormwrightError``
-with a message of a few lines. Counted as faults: any other exception, more than a second of a
-processor for one reading, more than 1 GiB of memory, an end of the process. Results go to
-benchmarks/results/fuzz.json; examples of each fault stand beside the counts. What is on record
-there is not done again, so the command goes on where it was stopped; --anew begins from nothing.
+Notations, JSON documents of architectures, spaces and targets, data files of every format, and
+whole run folders (the record, its meta data and trials, phases, outcome, trace, checkpoints,
+models) are damaged at random and read: as a user's commands would, resuming included. Allowed is a
+result or one ``FormwrightError`` with a message of a few lines. Counted as faults: any other
+exception, more than a second of a processor for one reading, more than 1 GiB of memory, an end of
+the process. Results go to benchmarks/results/fuzz.json; examples of each fault stand beside the
+counts. What is on record there is not done again, so the command goes on where it was stopped; --anew begins from nothing.
 """
 
 import argparse
 import contextlib
+import gzip
 import io
 import json
+import lzma
 import multiprocessing
+import os
 import resource
 import shutil
 import signal
@@ -30,6 +33,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
+
+import pyarrow
+from pyarrow import parquet
 
 from formwright.arch import (
     Architecture,
@@ -53,6 +60,7 @@ from formwright.space.files import read_space
 from formwright.space.registry import named_space, space_data, space_names
 from formwright.study import Job, Study, run
 from formwright.study.outcome import Outcome, read_outcome, write_outcome
+from formwright.tasks import load_task
 from formwright.testing.mutants import mutated_bytes, mutated_json, mutated_text
 from formwright.trace import Trace
 from formwright.trial import Objective
@@ -164,6 +172,82 @@ def targets(rng: Random, folder: Path) -> Iterator[Callable[[], Any]]:
         def read(text: str = text) -> None:
             path.write_text(text, encoding="utf-8", errors="replace")
             str(load_target(path).text)
+
+        yield read
+
+
+# --- data -------------------------------------------------------------------------------
+
+_ROWS = [
+    (f"The {i}th film, “{'very ' * (i % 4)}good”", "yes" if i % 3 else "no") for i in range(60)
+]
+
+
+def data_files() -> dict[str, tuple[bytes, str]]:
+    """Small files of every format: name to content and the task that reads it."""
+    csv = "text,label\n" + "".join(f'"{text}",{label}\n' for text, label in _ROWS)
+    lines = "".join(json.dumps({"text": t, "label": y}) + "\n" for t, y in _ROWS)
+    pairs = "".join(json.dumps({"source": t, "target": t[::-1]}) + "\n" for t, _ in _ROWS)
+    asked = [
+        {"context": t, "question": "which", "answers": {"text": [t[:3]], "answer_start": [0]}}
+        for t, _ in _ROWS
+    ]
+    tags = ("DET", "NOUN", "VERB")
+    words = [f"{n}\tfilm{n}\tfilm\t{tag}\t_\t_\t0\troot\t_\t_" for n, tag in enumerate(tags, 1)]
+    table = io.BytesIO()
+    columns = {"text": [t for t, _ in _ROWS], "label": [y for _, y in _ROWS]}
+    parquet.write_table(pyarrow.table(columns), table)
+    texts = {
+        "a.csv": (csv, "classify"),
+        "b.csv": (
+            "text_a,text_b,score\n" + "".join(f'"{t}","{t}",0.5\n' for t, _ in _ROWS),
+            "match",
+        ),
+        "a.tsv": (csv.replace('",', "\t").replace('"', ""), "classify"),
+        "a.jsonl": (lines, "classify"),
+        "b.jsonl": (pairs, "translate"),
+        "c.jsonl": ("".join(json.dumps(row) + "\n" for row in asked), "span"),
+        "a.conllu": (("# text = film\n" + "\n".join(words) + "\n\n") * 40, "tag"),
+        "a.txt": ("\n".join(text for text, _ in _ROWS) * 20, "lm"),
+        "b.txt": ("\n".join(text for text, _ in _ROWS) * 20, "mlm"),
+    }
+    found = {name: (text.encode(), task) for name, (text, task) in texts.items()}
+    packed = {
+        "a.csv.gz": gzip.compress(found["a.csv"][0]),
+        "a.txt.xz": lzma.compress(b"abc " * 900),
+    }
+    whole = {"a.parquet": table.getvalue(), **packed}
+    return found | {
+        name: (data, "lm" if ".txt" in name else "classify") for name, data in whole.items()
+    }
+
+
+def data(rng: Random, folder: Path) -> Iterator[Callable[[], Any]]:
+    """Damaged data files, each read as a task: its rows, and a batch of them."""
+    own = {"FORMWRIGHT_CACHE": str(folder / "cache")}
+    files = data_files()
+    others = [content.decode(errors="replace") for content, _ in files.values()]
+    number = 0
+    while True:
+        name = rng.choice(sorted(files))
+        content, _ = files[name]
+        if rng.random() < 0.5 and not name.endswith(("gz", "xz", "parquet")):
+            text = mutated_text(content.decode(), others, rng)
+            content = text.encode(errors="surrogatepass")
+        else:
+            content = mutated_bytes(content, rng)
+        number += 1
+        place = folder / str(number % 50)
+
+        def read(place: Path = place, name: str = name, content: bytes = content) -> None:
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            (place / name).write_bytes(content)
+            with patch.dict(os.environ, own):
+                task = load_task(f"{files[name][1]}:{place / name}")
+                task.describe()
+                task.sampler(batch_tokens=1024, seed=0).batch(0)
+                next(iter(task.batches("valid", batch_tokens=1024)))
 
         yield read
 
@@ -335,6 +419,7 @@ KINDS = {
     "json": documents,
     "space": spaces,
     "target": targets,
+    "data": data,
     "folder": folders,
 }
 
@@ -373,6 +458,12 @@ def fuzz(kind: str, cases: int, seed: int, link: Connection | None = None) -> Re
         "peak_bytes": peak,
         "faults": {name: [what for _, what in rows] for name, rows in examples.items()},
     }
+
+
+def warm() -> None:
+    """Import once what every process needs."""
+    with tempfile.TemporaryDirectory() as place:
+        next(folders(Random(0), Path(place)))
 
 
 def _child(kind: str, cases: int, seed: int, link: Connection) -> None:
@@ -428,7 +519,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=tuple(KINDS))
     parser.add_argument("--anew", action="store_true")
     args = parser.parse_args()
-    shares = {"notation": 0.45, "json": 0.45, "space": 0.05, "target": 0.05}
+    shares = {"notation": 0.45, "json": 0.45, "space": 0.05, "target": 0.05, "data": 0.1}
+    warm()
     results: dict[str, Report] = {}
     if RESULTS.exists() and not args.anew:
         results = json.loads(RESULTS.read_text())

@@ -71,9 +71,9 @@ def cases(data: Path) -> dict[str, tuple[str, int]]:
         "tagging": f"tag:{treebank}",
         "text8": f"lm:{data / 'text8_10mb'}",
     }
-    lengths = {"stdlib": 30, "banking77": 15, "tagging": 15, "text8": 30}
-    short = {f"{name}-5m": (task, 5) for name, task in tasks.items()}
-    return short | {f"{name}-{lengths[name]}m": (task, lengths[name]) for name, task in tasks.items()}
+    whole = {"stdlib": 30, "banking77": 15, "tagging": 15, "text8": 30}
+    plan = [(name, 5) for name in tasks] + list(whole.items())
+    return {f"{name}-{minutes}m": (tasks[name], minutes) for name, minutes in plan}
 
 
 def row(task: str, minutes: int, workers: int, seed: int, out: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def faults(part: Mapping[str, Any]) -> Told:
 def fuzzed(part: Mapping[str, Any]) -> Told:
     """Mutated input is read or refused."""
     texts = sum(kind["cases"] for name, kind in part.items() if name != "folder")
-    wrong = sum(sum(kind["faults"].values()) for kind in part.values())
+    wrong = sum(len(rows) for kind in part.values() for rows in kind["faults"].values())
     slowest = max(kind["slowest_seconds"] for kind in part.values())
     largest = max(kind["peak_bytes"] for kind in part.values())
     folders = part["folder"]["cases"] // _READINGS
@@ -33,8 +33,9 @@ def fuzzed(part: Mapping[str, Any]) -> Told:
     fine = not wrong and slowest <= 1 and largest <= 1 << 30
     return Told(
         "no" if not fine else "yes" if whole else "partly",
-        f"{texts:,} mutated texts and {folders:,} mutated run folders, each read in {_READINGS} "
-        f"ways: {wrong} crashes, the slowest took {slowest:.2f} s, at most {largest / 1e6:.0f} MB",
+        f"{texts:,} mutated texts and data files, and {folders:,} mutated run folders, each read "
+        f"in {_READINGS} ways: {wrong} crashes, the slowest took {slowest:.2f} s, at most "
+        f"{largest / 1e6:.0f} MB",
         1,
     )
 
@@ -44,7 +45,7 @@ def controller(part: Mapping[str, Any]) -> Told:
     return Told(
         "yes" if part["results_per_second"] >= 1000 else "partly",
         f"{part['trials']:,} trials of {part['workers']:,} simulated workers: "
-        f"{part['results_per_second']:,} results a second by the clock of a busy machine, "
+        f"{part['results_per_second']:,} results a second by the clock, "
         f"{part['results_per_processor_second']:,} a second of a processor; "
         f"{part['memory_mb'] / part['trials'] * 1e3:.1f} KB a trial, {part['memory_mb']:,} MB in "
         "all",

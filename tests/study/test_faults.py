@@ -28,7 +28,8 @@ def test_a_search_survives(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "cases"), [("notation", 300), ("json", 300), ("space", 100), ("target", 100)]
+    ("kind", "cases"),
+    [("notation", 300), ("json", 300), ("space", 100), ("target", 100), ("data", 300)],
 )
 def test_files_of_strangers_are_read_or_refused(kind: str, cases: int) -> None:
     assert set(fuzzed(kind, cases)) <= {"read", "refused"}

@@ -179,7 +179,7 @@ def _parquet(path: Path) -> list[Row]:
     raw = read_bytes(path)
     try:
         rows: list[Row] = parquet.read_table(arrow.BufferReader(raw)).to_pylist()
-    except (arrow.ArrowException, OSError) as error:
+    except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"{path} is damaged or not parquet: {reason}.") from None
     if not rows:
