@@ -8,7 +8,8 @@ models) are damaged at random and read: as a user's commands would, resuming inc
 result or one ``FormwrightError`` with a message of a few lines. Counted as faults: any other
 exception, more than a second of a processor for one reading, more than 1 GiB of memory, an end of
 the process. Results go to benchmarks/results/fuzz.json; examples of each fault stand beside the
-counts. What is on record there is not done again, so the command goes on where it was stopped; --anew begins from nothing.
+counts. What is on record there is not done again, so the command goes on where it was stopped;
+--anew begins from nothing.
 """
 
 import argparse
