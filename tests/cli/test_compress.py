@@ -43,6 +43,15 @@ def test_a_family_ends_in_a_table_and_a_model(
     assert "training blocks" not in again.stdout
 
 
+def test_what_happens_can_be_logged(model: Path, tmp_path: Path, in_process: InProcess) -> None:
+    pytest.importorskip("tensorboard")
+    words = ["compress", str(model), "--speedup", "1.3", "--out", "run", "--log", "tensorboard"]
+    with counted_clock():
+        done = in_process(*words, *QUICK, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "run" / "tensorboard").rglob("events*"))
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -52,6 +61,7 @@ def test_a_family_ends_in_a_table_and_a_model(
         (["--method", "autodestil"], "is not known"),
         (["--method", "fft"], "holds no BERT that this search can cut"),
         (["--max-latency", "fast"], "is no quantity"),
+        (["--log", "tensorbord"], "Did you mean 'tensorboard'"),
         (["--task", "classify:nowhere.csv"], "nowhere.csv"),
     ],
 )

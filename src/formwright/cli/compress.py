@@ -1,14 +1,17 @@
 """``formwright compress``: a smaller, faster student of a trained model."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from formwright.cli import typed as asked
+
 if TYPE_CHECKING:
     from formwright.recipes.compress import Compress
-    from formwright.study import Study
+    from formwright.study import Event, Study
 
 MODEL_HELP = "A trained model: its folder, ours or Hugging Face's, a run, a trial, hf:OWNER/NAME."
 TASK_HELP = "classify:PATH, tag:PATH, lm:FILE, ...; what the model was trained on when left out."
@@ -34,6 +37,7 @@ def run(
     seed: Annotated[int, typer.Option(help="The same seed gives the same students.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
+    log: asked.Trackers = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
     """Make a trained model smaller and faster, and keep its answers.
@@ -45,8 +49,10 @@ def run(
     from formwright.distil.limits import family
     from formwright.quantities import amount, milliseconds, seconds
     from formwright.recipes.compress import Compress
+    from formwright.track import check_trackers
     from formwright.use.tuning import task_of
 
+    check_trackers(log or ())
     folder = model_folder(model).resolve()
     limits = family(
         speedup or (),
@@ -70,10 +76,12 @@ def run(
         made = made.with_setting(change)
     made = made.on_target(target) if target else made
     place = out or Path("runs") / f"compress-{folder.name}-{seed}"
-    _begun(made, place, why, json=json, named=out is not None)
+    _begun(made, place, why, json=json, named=out is not None, log=log or ())
 
 
-def _begun(made: "Compress", place: Path, why: str, *, json: bool, named: bool) -> None:
+def _begun(
+    made: "Compress", place: Path, why: str, *, json: bool, named: bool, log: Sequence[str]
+) -> None:
     """Say the plan, and lead the compression from there."""
     import shlex
 
@@ -87,7 +95,7 @@ def _begun(made: "Compress", place: Path, why: str, *, json: bool, named: bool) 
     say_notes(made.tuning.task, quiet=json)
     say(_plan(made, why))
     command = shlex.join(["formwright", *sys.argv[1:], *([] if named else ["--out", str(place)])])
-    conduct_compression(made, begin(made, place, command=command, say=say), json)
+    conduct_compression(made, begin(made, place, command=command, say=say), json, log)
 
 
 def chosen_method(name: str) -> tuple[str, str]:
@@ -139,17 +147,28 @@ def _plan(made: "Compress", why: str) -> str:
     return "\n".join(wrapped(line) for line in [*lines, *([f"method: {why}"] if why else [])])
 
 
-def conduct_compression(recipe: "Compress", study: "Study", json: bool) -> None:
+def conduct_compression(
+    recipe: "Compress", study: "Study", json: bool, log: Sequence[str] = ()
+) -> None:
     """Lead it to its end, and show what came of it."""
     from formwright.recipes.life import conduct
     from formwright.terminal.live import watching
+    from formwright.track import tracked_search
 
-    with watching(study, quiet=json, seconds=recipe.seconds, trials=None) as view:
+    with (
+        watching(study, quiet=json, seconds=recipe.seconds, trials=None) as view,
+        tracked_search(log, study.folder, study.meta, study.trials) as tell,
+    ):
+
+        def heard(event: "Event") -> None:
+            view.on_event(event)
+            tell(event)
+
         ending = conduct(
             recipe,
             study,
             stop=view.stopped,
-            on_event=view.on_event,
+            on_event=heard,
             say=view.say,
             on_stage=view.stage,
         )

@@ -235,7 +235,7 @@ def resume(
     if budget is not None or trials is not None:
         made = made.within(seconds(budget) if budget else None, trials)
     if isinstance(made, Compress):
-        conduct_compression(made, study, json)
+        conduct_compression(made, study, json, log or ())
         return
     made = replace(made, workers=workers) if workers else made
     _conduct(made, study, json, hiring, log or ())

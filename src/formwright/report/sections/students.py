@@ -65,6 +65,11 @@ def students_info(material: Material) -> StudentsInfo | None:
     )
 
 
+def _is_found(row: dict[str, Any]) -> bool:
+    """Whether the search found it; it may have been taught longer then."""
+    return str(row["role"]).startswith("found")
+
+
 def students_svg(info: StudentsInfo, sheet: Sheet) -> Safe:
     """Quality over latency: the teacher, what was found for each limit, the simple students."""
     timed = [row for row in info.rows if row["latency"]]
@@ -73,10 +78,10 @@ def students_svg(info: StudentsInfo, sheet: Sheet) -> Safe:
         scale_of([row["latency"] for row in timed], [row["latency"] for row in timed]),
         scale_of([row["quality"] for row in timed], [row["quality"] for row in timed]),
     )
-    found = sorted((r["latency"], r["quality"]) for r in timed if r["role"] == "found")
+    found = sorted((r["latency"], r["quality"]) for r in timed if _is_found(r))
     chart.line(found, "front")
     for row in timed:
-        kind = "front" if row["role"] == "found" else "random"
+        kind = "front" if _is_found(row) else "random"
         said = f"{row['role']}: {info.quality.name} {row['quality']:.4g}, {row['latency']:.3g} ms"
         point = (row["latency"], row["quality"])
         if row["trial"] is None:
