@@ -33,7 +33,7 @@ def tried(number: int, proposal: Proposal, steps: int) -> Trial:
 
 
 def searched(name: str, trials: int, **options: Any) -> list[Trial]:
-    made = make_strategy(name, SPACE, [LOSS], seed=1, **options)
+    made = make_strategy(name, SPACE, [LOSS], 1, **options)
     history: list[Trial] = []
     for number in range(trials):
         proposal = made.ask(number)
@@ -67,7 +67,7 @@ def test_where_stages_disagree_more_go_on() -> None:
     """The second stage turns the order of the first round."""
 
     def share(sign: float) -> float:
-        made = make_strategy("ladder", SPACE, [LOSS], seed=2, stages=(60, 180), capacity=0.0)
+        made = make_strategy("ladder", SPACE, [LOSS], 2, stages=(60, 180), capacity=0.0)
         promoted = 0
         for number in range(80):
             proposal = made.ask(number)

@@ -270,6 +270,8 @@ def test_survivors_of_nsga2_are_the_front_of_all_that_was_seen() -> None:
         ("local", {"patience": 0}),
         ("surrogate", {"start": 1}),
         ("random", {"colour": "red"}),
+        ("random", {"name": "red"}),
+        ("random", {"seed": 3}),
     ],
 )
 def test_impossible_options_are_refused_at_once(name: str, options: dict[str, int]) -> None:

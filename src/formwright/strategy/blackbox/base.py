@@ -276,7 +276,7 @@ def strategy_names() -> list[str]:
 
 
 def make_strategy(
-    name: str, space: Space, objectives: Sequence[Objective], seed: int = 0, **options: Any
+    name: str, space: Space, objectives: Sequence[Objective], seed: int = 0, /, **options: Any
 ) -> Strategy:
     """The strategy called ``name``.
 
