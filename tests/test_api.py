@@ -63,6 +63,7 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
         ({"recipe": "parr"}, "par"),
         ({"recipe": "par", "preset": "smal"}, "small"),
         ({"log": "tensorbord"}, "tensorboard"),
+        ({"executor": "proceses"}, "processes"),
         ({"task": "listop"}, "listops"),
     ],
 )
@@ -230,6 +231,24 @@ def test_numbers_have_units() -> None:
     assert with_unit("latency") == "latency (ms)"
     assert duration(45) == "45 s"
     assert [duration(s) for s in (240, 7200, 200_000)] == ["4.0 min", "2.0 h", "2.3 days"]
+
+
+def test_who_evaluates_can_be_chosen_and_a_trial_limited(tmp_path: Path, found: fw.Search) -> None:
+    hired = {"executor": "processes", "workers": 2, "trial_limit": "10m"}
+    same = fw.search(TASK, budget=None, out=tmp_path / "run", **{**FREE, **hired})
+    assert [t.values for t in same.trials] == [t.values for t in found.trials]
+    with pytest.raises(InputError, match="is no length of time"):
+        fw.search(TASK, out=tmp_path / "none", trial_limit="0s")
+    with pytest.raises(InputError, match="needs a process that can be ended"):
+        fw.search(TASK, out=tmp_path / "none", executor="serial", trial_limit="1m")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_trial_over_its_limit_has_failed_and_the_search_goes_on(tmp_path: Path) -> None:
+    slow = {"trials": 2, "width": 256, "stages": (100_000,), "control": 0, "workers": 1}
+    found = fw.search(TASK, budget="20s", out=tmp_path / "run", trial_limit=1.5, **slow)
+    assert {t.state for t in found.trials} <= {"failed"}
+    assert all("longer than the time limit of 1.5 s" in t.reason for t in found.trials)
 
 
 def test_trackers_hear_of_a_search_from_python(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from formwright.arch import Architecture
 from formwright.errors import InputError, UnknownName
 from formwright.quantities import Quantity, amount, milliseconds, seconds
+from formwright.recipes.hiring import Hiring
 from formwright.recipes.life import begin, conduct
 from formwright.recipes.recipe import Recipe, recipe
 from formwright.recipes.usual import UsualSearch
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 
 _LIMITS = {"max_latency": milliseconds, "max_params": amount, "max_flops": amount}
 # What a call decides itself, besides what a ``UsualSearch`` is made from.
-_OURS = ("target", "recipe", "preset", "start", "settings", "log", "progress", "policy", "price")
+_HIRING = ("executor", "address", "request", "processes", "trial_limit")
+_OURS = (
+    "target", "recipe", "preset", "start", "settings", "log", "progress", "policy", "price",
+    *_HIRING,
+)  # fmt: skip
 _HIDDEN = ("name", "task", "space", "own_space", "order", "changed", "seconds", "trials")
 # What a recipe leaves to who calls it; its preset decides everything else.
 _OF_RECIPES = (*_OURS, *_LIMITS, "seed", "workers")
@@ -116,25 +121,43 @@ def search(
             ``target="onnx,threads=2"``; ``strategy``, ``estimator``, ``cost``, ``width``,
             ``workers``, ``seed``, ...; ``settings`` as ``--set`` has them, ``{"lr": 1e-3}``; a
             published system by ``recipe``, ``preset`` and ``start``; a supernet by ``policy`` and
-            ``price``; trackers by ``log``. ``progress`` shows how far it is, which it does by
-            itself in terminals and notebooks.
+            ``price``; trackers by ``log``; who evaluates by ``executor``, ``address``, ``request``,
+            ``processes`` and ``trial_limit="10m"``. ``progress`` shows how far it is, which it does
+            by itself in terminals and notebooks.
     """
     _check(objectives, options)
+    hiring = _hired(options)
     made = _made(task, space, objectives, budget, trials, options)
     log, progress = options.get("log") or (), options.get("progress")
     log = (log,) if isinstance(log, str) else tuple(log)
     check_trackers(log)
     shown = lively() if progress is None else bool(progress)
+    hiring.check(made.name)
     study = begin(made, Path(out))
     try:
-        _conducted(made, study, on_event, log, shown=shown)
+        _conducted(made, study, on_event, log, hiring, shown=shown)
     finally:
         study.close()
     return Search(Path(out), study.space)
 
 
+def _hired(options: dict[str, Any]) -> Hiring:
+    """Who evaluates; as many workers as there is room for on a cluster, where none are named."""
+    names = {"name" if name == "executor" else name: name for name in _HIRING}
+    hiring = Hiring(**{ours: options[name] for ours, name in names.items() if name in options})
+    if workers := hiring.workers(options.get("workers") or 0):
+        options["workers"] = workers
+    return hiring
+
+
 def _conducted(
-    made: Recipe, study: Study, on_event: OnEvent | None, log: Sequence[str], *, shown: bool
+    made: Recipe,
+    study: Study,
+    on_event: OnEvent | None,
+    log: Sequence[str],
+    hiring: Hiring,
+    *,
+    shown: bool,
 ) -> None:
     """Lead a search to its end; Ctrl-C lets it stop in good order first."""
     budget: Any = made
@@ -157,6 +180,7 @@ def _conducted(
             say=view.say,
             on_stage=view.stage,
             on_phase=view.phase,
+            crew=hiring.crew,
         )
     if view.signal == signal.SIGINT:
         raise KeyboardInterrupt

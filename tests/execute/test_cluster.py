@@ -11,12 +11,12 @@ import pytest
 from tests.cli_helpers import InProcess
 from tests.study.toy import free, study
 
-from formwright.cli.executor import Hiring
 from formwright.errors import InputError, StorageError, UnknownName
 from formwright.execute import Ray, Request, executor_for
 from formwright.execute.cluster import connect
 from formwright.execute.quiet import alone, in_company, scratch
 from formwright.execute.remote import needed, packed, place_of, unpack, unwire, wire
+from formwright.recipes.hiring import Hiring
 from formwright.study import Job, run
 from formwright.study.folder import record_path
 from formwright.study.store import Store

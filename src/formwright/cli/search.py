@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from formwright.cli import typed as asked
-from formwright.cli.executor import (
-    ADDRESS_HELP,
-    EXECUTOR_HELP,
-    PROCESSES_HELP,
-    REQUEST_HELP,
-    Hiring,
-)
 
 if TYPE_CHECKING:
+    from formwright.recipes.hiring import Hiring
     from formwright.recipes.recipe import Recipe
     from formwright.study import Event, Study
 
@@ -25,7 +19,7 @@ if TYPE_CHECKING:
 RECIPE_OPTIONS = (
     "recipe", "task", "from_", "preset", "target", "seed", "out", "json", "workers", "set_",
     "log", "budget", "trials", "max_latency", "max_params", "max_flops", "executor", "address",
-    "request", "processes",
+    "request", "processes", "trial_limit",
 )  # fmt: skip
 
 FROM_HELP = "A trained model to begin at: its folder; for fft, autodistil and nasbert."
@@ -54,10 +48,11 @@ def run(
     budget: Annotated[str | None, typer.Option(help="How long, such as 90s or 10m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials.")] = None,
     workers: Annotated[int, typer.Option(min=0, help=WORKERS_HELP)] = 0,
-    executor: Annotated[str, typer.Option(help=EXECUTOR_HELP, show_default=False)] = "",
-    address: Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)] = "",
-    request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
-    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
+    executor: asked.Executor = "",
+    address: asked.Address = "",
+    request: asked.Request = "",
+    processes: asked.Processes = 1,
+    trial_limit: asked.TrialLimit = "",
     seed: Annotated[int, typer.Option(help="The same seed gives the same search.")] = 0,
     preset: asked.Preset = "small",
     width: Annotated[int, typer.Option(help="Width of the baseline.")] = 128,
@@ -75,11 +70,12 @@ def run(
 
     from formwright.cli.output import say_notes
     from formwright.estimate.training import known_task
+    from formwright.recipes.hiring import Hiring
     from formwright.recipes.life import begin
     from formwright.track import check_trackers
 
     typed, given = context.params, given_options(context)
-    hiring = Hiring(executor, address, request, processes)
+    hiring = Hiring(executor, address, request, processes, trial_limit)
     typed["workers"] = hiring.workers(workers)
     if policy is not None and recipe in (None, "mix"):
         made = _mixed(typed, given)
@@ -211,10 +207,11 @@ def resume(
     budget: Annotated[str | None, typer.Option(help="How long in all, such as 20m.")] = None,
     trials: Annotated[int | None, typer.Option(help="How many trials in all.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
-    executor: Annotated[str, typer.Option(help=EXECUTOR_HELP, show_default=False)] = "",
-    address: Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)] = "",
-    request: Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)] = "",
-    processes: Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)] = 1,
+    executor: asked.Executor = "",
+    address: asked.Address = "",
+    request: asked.Request = "",
+    processes: asked.Processes = 1,
+    trial_limit: asked.TrialLimit = "",
     log: asked.Trackers = None,
     json: Annotated[bool, typer.Option("--json", help="End with one JSON object.")] = False,
 ) -> None:
@@ -222,11 +219,12 @@ def resume(
     from formwright.cli.compress import conduct_compression
     from formwright.quantities import seconds
     from formwright.recipes.compress import Compress
+    from formwright.recipes.hiring import Hiring
     from formwright.recipes.reopen import recipe_of
     from formwright.study import Study
     from formwright.track import check_trackers
 
-    hiring = Hiring(executor, address, request, processes)
+    hiring = Hiring(executor, address, request, processes, trial_limit)
     workers = hiring.workers(workers or 0)
     check_trackers(log or ())
     study = Study.open(run)
@@ -242,7 +240,7 @@ def resume(
 
 
 def _conduct(
-    recipe: "Recipe", study: "Study", json: bool, hiring: Hiring, log: Sequence[str] = ()
+    recipe: "Recipe", study: "Study", json: bool, hiring: "Hiring", log: Sequence[str] = ()
 ) -> None:
     from formwright.recipes.life import conduct
     from formwright.terminal.live import watching

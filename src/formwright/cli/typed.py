@@ -19,6 +19,11 @@ LARGE_HELP = "A value to make large."
 TARGET_HELP = "Such as onnx,threads=2, or a JSON file."
 SET_HELP = "A hyperparameter, such as training.steps=200: `formwright list settings RECIPE`."
 LOG_HELP = "Also send numbers to tensorboard, mlflow or wandb; more than once for several."
+EXECUTOR_HELP = "Who evaluates: serial, processes (usual) or ray."
+ADDRESS_HELP = "With --executor ray: auto or HOST:PORT; nothing starts a cluster here."
+REQUEST_HELP = "With --executor ray: what a trial takes, such as cpus=1,gpus=0.5,memory=4G."
+PROCESSES_HELP = "Train a supernet in so many processes; for recipes that have one."
+TRIAL_HELP = "A trial that takes longer has failed, such as 10m; the search goes on."
 
 Recipe = Annotated[
     str | None,
@@ -47,3 +52,8 @@ Settings = Annotated[
 Trackers = Annotated[
     list[str] | None, typer.Option("--log", help=LOG_HELP, autocompletion=offers.trackers)
 ]
+Executor = Annotated[str, typer.Option(help=EXECUTOR_HELP, show_default=False)]
+Address = Annotated[str, typer.Option(help=ADDRESS_HELP, show_default=False)]
+Request = Annotated[str, typer.Option(help=REQUEST_HELP, show_default=False)]
+Processes = Annotated[int, typer.Option(min=1, help=PROCESSES_HELP)]
+TrialLimit = Annotated[str, typer.Option(help=TRIAL_HELP, show_default=False)]
