@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from formwright.recipes import verdict
 from formwright.recipes.verdict import Duel, chosen_duel, instead
 from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Trial
 
@@ -15,8 +16,8 @@ def final(number: int, bits: float, latency: float, slope: float = 0.0, **values
     return Trial(number, {"n": number}, f"a{number}", "done", found, rung=FINAL_RUNG, origin=FINAL)
 
 
-def duel(ours: Trial, theirs: Trial) -> Duel:
-    return Duel(ours, theirs, BITS, LATENCY)
+def duel(ours: Trial, theirs: Trial, cost: Objective | None = LATENCY) -> Duel:
+    return Duel(ours, theirs, BITS, cost)
 
 
 RIVAL_ = final(0, 2.0, 10.0, slope=0.2)
@@ -93,3 +94,12 @@ def test_what_a_rival_would_come_to_alone_follows_its_pace() -> None:
 def test_a_rival_is_named_by_its_note() -> None:
     rival = Trial(0, {"rival": "x"}, origin=RIVAL, note="Llama shape")
     assert rival.made_by.endswith("Llama shape")
+
+
+@pytest.mark.parametrize(
+    ("bits", "words"), [(1.9, "is better than"), (1.999, "is level with"), (2.1, "does not beat")]
+)
+def test_a_search_for_quality_alone_says_who_is_better(bits: float, words: str) -> None:
+    session: Any = None  # nothing is measured
+    _, said = verdict._against(session, duel(final(1, bits, 4.0), RIVAL_, cost=None))
+    assert f"Trial 1 {words} " in said

@@ -68,6 +68,7 @@ def test_ticks_are_round_and_within() -> None:
     assert Scale(1.0, 1000.0, log=True).ticks(4) == [1.0, 10.0, 100.0, 1000.0]
     assert len(Scale(2.1e6, 17.8e6).ticks(1)) >= 2  # one tick is no scale
     assert [tick(v) for v in (0.25, 100.0, 20000.0, 1.5e6)] == ["0.25", "100", "20k", "1.5M"]
+    assert [tick(v) for v in (1e-7, 2.5e-5, 1e16)] == ["1e-7", "2.5e-5", "1e16"]
 
 
 def test_a_scale_shows_what_it_must_and_leaves_stragglers_out() -> None:
@@ -273,7 +274,7 @@ def test_one_trial_is_no_progress() -> None:
     info = progress_info(material([done(0, 1.0, 2.0)]))
     assert info is not None
     assert (
-        progress_words(info) == "The search has one trial so far, with nothing to compare it with."
+        progress_words(info) == "One trial reached the last stage, with nothing to compare it with."
     )
 
 

@@ -149,7 +149,8 @@ def _against(session: Session, duel: Duel) -> tuple[dict[str, float], str]:
     after = f", each trained for {steps:,.0f} steps to a rate of zero" if steps else ""
     facts: dict[str, float] = {}
     if cost is None:
-        better = "is better than" if duel.lead >= duel.level else "does not beat"
+        near = "is level with" if abs(duel.lead) < duel.level else "does not beat"
+        better = "is better than" if duel.lead >= duel.level else near
         return facts, f"Trial {ours.number} {better} {theirs.note}: {values}{after}."
     if cost.name == "latency":
         session.say("measuring the best against its rival once more")

@@ -208,11 +208,12 @@ class Chart:
 def tick(value: float) -> str:
     """A round number as short as it can be said."""
     words = figure(value, 6)
+    if "e" in words:
+        digits, power = words.split("e")
+        return f"{float(digits):g}e{int(power)}"
     unit = words[-1] if words[-1].isalpha() else ""
     digits = words.removesuffix(unit)
-    return (
-        digits.rstrip("0").rstrip(".") if "." in digits and "e" not in digits else digits
-    ) + unit
+    return (digits.rstrip("0").rstrip(".") if "." in digits else digits) + unit
 
 
 def legend(*entries: tuple[str, str] | None) -> Safe:

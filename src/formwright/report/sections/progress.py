@@ -152,7 +152,7 @@ def progress_html(material: Material) -> Safe | None:
 def progress_words(info: ProgressInfo) -> str:
     """Search and random search at equal cost, in words."""
     if info.found.trials < _FEW:
-        return "The search has one trial so far, with nothing to compare it with."
+        return "One trial reached the last stage, with nothing to compare it with."
     verb, what = "covers", "of the box between the worst and the best values"
     if info.alone:
         verb, what = "gets", "of the way from the worst value to the best"
