@@ -5,7 +5,8 @@
 A study is filled with trials; then more arrive at a rate while a browser (Chromium, where one is
 installed) shows the run. Printed and written as JSON: how long the server takes to answer, how long
 the report takes to be drawn and to open, how late the page is when somebody clicks, and how often
-it was refreshed. Without a browser the server alone is measured.
+it was refreshed. Without a browser the server alone is measured. Results:
+benchmarks/results/live.json.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from formwright.space import OneOf, Span, TreeSpace
 from formwright.study import Job, Rules, Study, run
 from formwright.trial import Objective
 
+RESULTS = Path(__file__).parent / "results" / "live.json"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _LOOKS = """() => {
   window.late = []; let before = performance.now();
@@ -183,7 +185,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=50.0)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--feed", type=Path, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.feed is not None:
@@ -192,8 +194,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         result = measured(Path(scratch) / "runs" / "run", given)
     print(json.dumps(result, indent=1))
-    if given.out is not None:
-        given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:

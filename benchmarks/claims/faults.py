@@ -53,6 +53,19 @@ def controller(part: Mapping[str, Any]) -> Told:
     )
 
 
+def live(part: Mapping[str, Any]) -> Told:
+    """The live page while trials arrive."""
+    opening, click = part["opening_seconds"], part["click_seconds"]
+    fine = opening < 3 and click["p95"] < 0.2 and part["report_megabytes"] < 15
+    return Told(
+        "yes" if fine else "no",
+        f"with {part['trials']:,} trials the report has {part['report_megabytes']:.1f} MB and "
+        f"opens in {opening:.2f} s; while {part['rate']:g} trials a second arrive, a click is "
+        f"answered in {1e3 * click['median']:.0f} ms (95 %: {1e3 * click['p95']:.0f} ms)",
+        1,
+    )
+
+
 def cluster(part: Mapping[str, Any]) -> Told:
     """A node that dies changes nothing."""
     fine = part["exactly_once"] and part["same_as_serial"]
@@ -93,14 +106,14 @@ ROWS = (
         group=RECORD,
         claim="input from strangers is read or refused in a sentence",
         published="wanted: 100,000 texts and 10,000 run folders; none over 1 s or 1 GiB",
-        data="mutated notations, JSON, spaces, targets and run folders",
+        data="mutated notations, JSON, spaces, targets, data files and run folders",
         file="fuzz",
         shape=Each(
-            {"cases": int, "slowest_seconds": float, "peak_bytes": int, "faults": Each(int)}
+            {"cases": int, "slowest_seconds": float, "peak_bytes": int, "faults": Each([str])}
         ),
         tell=fuzzed,
         script="fuzz.py",
-        rooms=("arch", "space", "study"),
+        rooms=("arch", "space", "study", "tasks"),
     ),
     Row(
         name="controller",
@@ -121,6 +134,26 @@ ROWS = (
         script="scale.py",
         full="--only controller",
         rooms=("study", "execute"),
+    ),
+    Row(
+        name="live",
+        group=RECORD,
+        claim="a page of tens of thousands of trials opens at once and stays smooth",
+        published="wanted: 20,000 trials in under 3 s and 15 MB, smooth at 50 more a second",
+        data="trials of a made-up estimator, Chromium on the same two busy cores",
+        file="live",
+        shape={
+            "trials": int,
+            "rate": float,
+            "report_megabytes": float,
+            "opening_seconds": float,
+            "click_seconds": {"median": float, "p95": float},
+        },
+        tell=live,
+        script="live.py",
+        short="--trials 20000 --seconds 20 --out {results}",
+        minutes=1.5,
+        rooms=("report", "serve"),
     ),
     Row(
         name="ray-node-lost",
