@@ -10,7 +10,9 @@ from tests.cli_helpers import InProcess
 
 from formwright.arch import parse
 from formwright.arch.style import style
+from formwright.errors import InputError, UnknownName
 from formwright.recipes.recipe import recipe
+from formwright.space.files import write_space
 from formwright.study import Study
 from formwright.testing.clock import counted_clock
 
@@ -98,7 +100,6 @@ BAD = [
     ("fft", "methods.0=1", "'0' is no place in a list of 2."),
     ("fft", "methods=(1, 2)", "methods must be set by its parts"),
     ("fft", "methods.0.kind=dodo", "kind must be one of do, sdo."),
-    ("lts", "space=open", "space must be"),
     ("dartformer", "encoders.blocks.0.1.heads=x", "heads"),
 ]
 
@@ -155,3 +156,25 @@ def test_senseless_workers_and_budgets_get_one_sentence(
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_some_of_what_has_names_are_chosen_by_name() -> None:
+    made: Any = recipe("dartformer", "smoke", changes=["encoders.blocks=local, linear"])
+    assert made.encoders.kinds == ("linear", "local")
+    made = recipe("autodistil", "smoke", changes=["parts=tiny"])
+    assert [name for name, _ in made.parts] == ["tiny"]
+    with pytest.raises(UnknownName, match="Did you mean 'linear'"):
+        recipe("dartformer", "smoke", changes=["encoders.blocks=linaer"])
+    with pytest.raises(InputError, match="names none"):
+        recipe("dartformer", "smoke", changes=["encoders.blocks="])
+
+
+def test_the_space_of_lts_is_a_name_or_a_file(tmp_path: Path) -> None:
+    assert recipe("lts", "smoke", changes=["space=lts-xl"]).make_space().name == "lts-xl"
+    small = recipe("lts", "smoke").make_space()
+    write_space(tmp_path / "own.json", small)
+    made = recipe("lts", "smoke", changes=[f"space={tmp_path / 'own.json'}"])
+    assert made.make_space().name == small.name
+    assert made.changed == (f"space={tmp_path / 'own.json'}",)
+    with pytest.raises(UnknownName, match="Did you mean 'lts-xl'"):
+        recipe("lts", "smoke", changes=["space=lts-lx"])

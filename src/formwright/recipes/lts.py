@@ -22,6 +22,7 @@ correlation has an interval, and models besides those picked are trained where t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import Any, Self
 
@@ -39,6 +40,7 @@ from formwright.recipes.finals import train_finals
 from formwright.recipes.life import Session
 from formwright.recipes.recipe import Phase, Recipe, known_variant, published_recipe
 from formwright.space import Space, named_space
+from formwright.space.files import read_space
 from formwright.space.lts import lts_space
 from formwright.statistics import spearman, spearman_interval
 from formwright.strategy.pareto import lower_hull
@@ -57,7 +59,7 @@ class Lts(Recipe):
 
     Args:
         task: What picked models are trained on; nothing trains none.
-        space: What is searched.
+        space: What is searched; ``--set space=NAME`` or a JSON file takes another.
         baseline: The hand-designed rival, and what to call it.
         start, generations, children: Of the evolution: start + children x (generations - 1)
             candidates.
@@ -103,6 +105,19 @@ class Lts(Recipe):
         framed = arch.replace(frame=frame).check()
         made = replace(self, space=self.space.for_frame(frame), baseline=(name, framed))
         return super(Lts, made).for_task(task)
+
+    def with_setting(self, change: str) -> Self:
+        """As of every recipe; ``space`` is a name or a JSON file."""
+        name, _, text = change.partition("=")
+        if name != "space":
+            return super().with_setting(change)
+        if text.endswith(".json"):
+            place = Path(text).expanduser().resolve()
+            space, change = read_space(place), f"space={place}"  # it is resumed from anywhere
+        else:
+            space = named_space(text)
+        framed = space.for_frame(self.baseline[1].frame)
+        return replace(self, space=framed, changed=(*self.changed, change))
 
     def within(self, seconds: float | None, trials: int | None) -> Self:
         """The same with a limit on the time for candidates."""

@@ -47,10 +47,34 @@ def _changed(record: Any, path: str, text: str, change: str) -> Any:
     if not is_dataclass(record) or isinstance(record, type):
         raise InputError(f"--set {change}: {name!r} stands in {record!r:.60}, which has no parts.")
     if not rest:
-        return replace(record, **{name: _read(type(record), name, text)})
+        return replace(record, **{name: _value(record, name, text)})
     if name not in (known := _types(type(record))):
         raise UnknownName("setting", name, known)
     return replace(record, **{name: _changed(getattr(record, name), rest, text, change)})
+
+
+def _value(record: Any, name: str, text: str) -> Any:
+    """What a field is set to; of things with names, those that are named."""
+    now = getattr(record, name, None)
+    if not (names := _names(now)):
+        return _read(type(record), name, text)
+    wanted = [word.strip() for word in text.split(",") if word.strip()]
+    for word in wanted:
+        if word not in names:
+            raise UnknownName(name.removesuffix("s"), word, names)
+    if not wanted:
+        raise InputError(f"--set {name}= names none; allowed are some of {', '.join(names)}.")
+    return tuple(pair for pair in now if pair[0] in wanted)
+
+
+def _names(value: Any) -> list[str]:
+    """The names of things that are kept by name: ((name, thing), ...)."""
+    named = isinstance(value, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
+        and not isinstance(pair[1], str | int | float)
+        for pair in value
+    )  # fmt: skip
+    return [pair[0] for pair in value] if named else []
 
 
 def _types(cls: type) -> dict[str, Any]:
@@ -164,5 +188,7 @@ def keys(record: Any, apart: Iterable[str] = (), before: str = "") -> Iterator[K
             continue
         if is_dataclass(value) and not isinstance(value, type):
             yield from keys(value, before=f"{before}{name}.")
+        elif names := _names(value):
+            yield Key(f"{before}{name}", ",".join(names), "some of these, by name")
         elif hint is str or any(_fits(sample, hint) for sample in (value, *_SAMPLES)):
             yield Key(f"{before}{name}", value, _said(hint))
