@@ -12,12 +12,19 @@ from formwright.arch.codec import to_data
 from formwright.cost.profile import Profile, load_profile, save_profile
 from formwright.cost.profiling import Design, design_for, profile_space
 from formwright.cost.quality import quality
-from formwright.cost.table import Table, measured_entries, pieces_of, shape_of, with_numbers
+from formwright.cost.table import (
+    Table,
+    measured_entries,
+    pieces_of,
+    shape_of,
+    thinned,
+    with_numbers,
+)
 from formwright.errors import FormatError, InputError, StorageError
 
 
-def measured_table() -> Table:
-    pieces = pieces_of(small_space(), TARGET)
+def measured_table(most: int = 10_000) -> Table:
+    pieces = thinned(pieces_of(small_space(), TARGET), most)
     models = {m for p in pieces for m in (p.whole, p.without) if m is not None}
     entries = measured_entries(pieces, {model: cost(model) for model in models})
     return Table(tuple(entries), TARGET)
@@ -41,6 +48,20 @@ def test_few_pieces_stand_for_many_layers() -> None:
     for piece in pieces:
         layers = len(piece.whole.layers.layers)
         assert layers == (piece.copies if piece.without is not None else 0)
+
+
+def test_half_of_the_pieces_estimate_nearly_as_well() -> None:
+    pieces = pieces_of(small_space(), TARGET)
+    few = thinned(pieces, len(pieces) // 2)
+    assert len(few) <= len(pieces) // 2 + 3
+    for family in {piece.family for piece in pieces}:
+        ends = [sorted(p.flops for p in rows if p.family == family) for rows in (few, pieces)]
+        assert (ends[0][0], ends[0][-1]) == (ends[1][0], ends[1][-1])
+    archs = members(100, seed=3)
+    truth = np.array([cost(arch) for arch in archs])
+    found = quality(measured_table(len(pieces) // 2).estimate(archs), truth)
+    assert found.mean < 0.1
+    assert found.tau > 0.85
 
 
 def test_a_layer_between_two_measured_ones_costs_what_lies_between() -> None:

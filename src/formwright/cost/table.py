@@ -239,6 +239,22 @@ def pieces_of(space: Space, target: Target) -> list[Piece]:
     return found
 
 
+def thinned(pieces: Sequence[Piece], most: int) -> list[Piece]:
+    """About so many of the pieces, the cheapest and the dearest of each family among them.
+
+    What lies between is estimated from those; see ``Table``.
+    """
+    families: dict[str, list[Piece]] = defaultdict(list)
+    for piece in sorted(pieces, key=lambda piece: piece.flops):
+        families[piece.family].append(piece)
+    share = most / max(1, len(pieces))
+    found: list[Piece] = []
+    for rows in families.values():
+        wanted = min(len(rows), max(2, round(share * len(rows))))
+        found += [rows[int(i)] for i in np.linspace(0, len(rows) - 1, wanted).round()]
+    return found
+
+
 def measured_entries(pieces: Sequence[Piece], ratios: Mapping[Architecture, float]) -> list[Entry]:
     """Entries from the ratios of whole models; what could not be measured is left out."""
     found = []

@@ -52,7 +52,7 @@ class Teaching:
 
     task: float = 0.2
     answers: float = 0.8
-    hidden: float = 1.0
+    hidden: float = 0.1
     temperature: float = 1.0
     dropout: float = 0.0
 

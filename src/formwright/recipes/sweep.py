@@ -16,7 +16,7 @@ from typing import Any
 from formwright.arch.layer import Layer
 from formwright.arch.site import Load, Site
 from formwright.cost import Meter
-from formwright.cost.table import Table, measured_entries, pieces_of
+from formwright.cost.table import Table, measured_entries, pieces_of, thinned
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.recipes.life import SUPERNET, Session
@@ -27,6 +27,7 @@ from formwright.strategy.gradient.ladder import MORE, lowest_kept
 from formwright.supernet import Supernet, option_prices
 from formwright.trace import Trace
 
+_MEASURED = 100  # kinds and sizes of layers that are timed, about; others lie between them
 _TRIED = "tried"  # what is kept of the prices that a limit led to
 
 
@@ -144,22 +145,37 @@ class Swept(OneShot):
 
         def measured() -> dict[str, list[float]]:
             session.say("measuring what each kind of layer takes")
-            price = self.price_of_layer(supernet.space)
+            price = self.price_of_layer(supernet.space, partial(_heard, session))
             return option_prices(supernet, price, slices=self.weighs_slices)
 
         found: dict[str, list[float]] = session.kept("prices", measured)
         return session.priced(found)
 
-    def price_of_layer(self, space: TreeSpace) -> Callable[[Layer, Site], float]:
-        """Time by a table measured on the target; FLOPs where there is no target."""
+    def price_of_layer(
+        self, space: TreeSpace, heard: Callable[[float], None] = lambda share: None
+    ) -> Callable[[Layer, Site], float]:
+        """Time by a table measured on the target; FLOPs where there is no target.
+
+        Args:
+            space: Whose layers have prices.
+            heard: Told how much is done, from 0 to 1, before each measurement.
+        """
         target = self.target
         if target is None:
             load = Load(length=known_task(self.task).frame.length, past=self.search.memory)
             return lambda layer, site: float(layer.count(site, load).flops)
-        pieces, meter = pieces_of(space, target), Meter(target)
+        pieces, meter = thinned(pieces_of(space, target), _MEASURED), Meter(target)
         models = dict.fromkeys(m for p in pieces for m in (p.whole, p.without) if m is not None)
-        ratios = {m: meter.measure(m, seconds=max(self.seconds, 0.1)).ratio for m in models}
+        ratios = {}
+        for number, model in enumerate(models):
+            heard(number / len(models))
+            ratios[model] = meter.measure(model, seconds=max(self.seconds, 0.1)).ratio
         return Table(tuple(measured_entries(pieces, ratios)), target).of_layer
+
+
+def _heard(session: Session, share: float) -> None:
+    session.check()
+    session.on_stage("timing layers", share)
 
 
 def method_of(price: float) -> str:
