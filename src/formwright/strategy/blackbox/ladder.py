@@ -30,7 +30,7 @@ _LESS = 1.5  # trials of which one goes on then
 @strategy("ladder")
 @dataclass(kw_only=True, eq=False)
 class Ladder(Strategy):
-    """The default where trials are trained.
+    """The default where trials are trained: short trials, those with the best prospects longer.
 
     Args:
         stages: Training steps in all, stage by stage.

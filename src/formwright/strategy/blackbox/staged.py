@@ -18,7 +18,7 @@ from formwright.trial import Proposal, Trial
 @strategy("staged")
 @dataclass(kw_only=True, eq=False)
 class Staged(Strategy):
-    """The default where trials are trained.
+    """Another strategy proposes short trials; one in so many goes on, by its value alone.
 
     Args:
         eta: One in so many trials goes on from each rung.

@@ -57,7 +57,7 @@ class Pool:
 @strategy("surrogate")
 @dataclass(kw_only=True, eq=False)
 class Surrogate(Strategy):
-    """The default strategy.
+    """The default where nothing is trained: a model of what was tried proposes.
 
     Args:
         start: Corners tried before the first fit. Where some fail, random trials take over.
