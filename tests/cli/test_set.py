@@ -50,6 +50,8 @@ def counted() -> Iterator[None]:
         ("dartformer-layers", "subset=none", None),
         ("dartformer", "checkpoint=true", True),
         ("usual", "space=par", "par"),
+        ("usual", "blocks=one, two", ("one", "two")),
+        ("usual", "blocks=one", ("one",)),
         ("autodistil", "teacher=(sf)x3 in bert(32)", parse("(sf)x3 in bert(32)")),
         ("autodistil", "split=cut", "cut"),
         ("par", "family=gpt2", style("gpt2")),

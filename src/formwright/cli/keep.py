@@ -32,4 +32,4 @@ def run(
     print(f"  formwright describe '({name})x2 in gpt2({width})'")
     print(f"  formwright train '({name})x2 in gpt2({width})' --task stdlib --time 5m")
     print("and as an option of a space:")
-    print(f"  formwright search --space open --set 'blocks=(\"{name}\",)'")
+    print(f"  formwright search --space open --set blocks={name}")

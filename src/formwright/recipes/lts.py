@@ -116,7 +116,8 @@ class Lts(Recipe):
             space, change = read_space(place), f"space={place}"  # it is resumed from anywhere
         else:
             space = named_space(text)
-        framed = space.for_frame(self.baseline[1].frame)
+        frame = self.baseline[1].frame
+        framed = space if frame is None else space.for_frame(frame)
         return replace(self, space=framed, changed=(*self.changed, change))
 
     def within(self, seconds: float | None, trials: int | None) -> Self:

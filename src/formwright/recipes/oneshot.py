@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from formwright.arch import parse
 from formwright.errors import InputError
@@ -57,6 +57,8 @@ class OneShot(Recipe):
     longer: int = 0
     entrants: int = 0
     max_latency: float | None = None
+
+    FAIR: ClassVar[bool] = False  # whether rates follow width and depth; published ones do not
 
     def bounded(self, limits: Mapping[str, float]) -> Self:
         """The same with limits, of which latency needs a target."""
@@ -152,7 +154,7 @@ class OneShot(Recipe):
 
     def final_estimator(self) -> Estimator:
         """The same for the finals, measured longer, with the rate that members are judged by."""
-        final = Final(self.task, self.training, fair=False)
+        final = Final(self.task, self.training, fair=self.FAIR)
         return Together(*self._costs(3 * self.seconds), final)
 
     def _costs(self, seconds: float) -> list[Estimator]:
@@ -164,7 +166,7 @@ class OneShot(Recipe):
 
     def trained(self, folder: Path) -> Estimator:
         """How good a member is, for the study in a folder."""
-        return Training(self.task, self.training)
+        return Training(self.task, self.training, fair=self.FAIR)
 
     def supernet(self, space: TreeSpace, **more: Any) -> Supernet:
         """The supernet of a space, with the dropout of its search."""

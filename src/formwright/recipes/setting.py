@@ -55,7 +55,7 @@ def _changed(record: Any, path: str, text: str, change: str) -> Any:
 
 def _value(record: Any, name: str, text: str) -> Any:
     """What a field is set to; of things with names, those that are named."""
-    now = getattr(record, name, None)
+    now: Any = getattr(record, name, None)
     if not (names := _names(now)):
         return _read(type(record), name, text)
     wanted = [word.strip() for word in text.split(",") if word.strip()]
@@ -104,6 +104,8 @@ def _read(cls: type, name: str, text: str) -> Any:
         value = _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
     except (ValueError, SyntaxError):
         value = text
+    if isinstance(value, str) and known[name] == tuple[str, ...]:
+        value = tuple(word.strip() for word in text.split(",") if word.strip())
     if not _fits(value, known[name]):
         allowed = _said(known[name])
         raise InputError(f"--set {name}={text} cannot be used; {name} must be {allowed}.")
@@ -153,6 +155,8 @@ def _said(hint: Any) -> str:
         return f"one of {', '.join(sorted(map(str, parts)))}"
     if hint is str:
         return "words"
+    if hint == tuple[str, ...]:
+        return "words, such as one,two"
     if kind is tuple and parts[0] in (*_KINDS, str):
         return "several, such as (1, 2)"
     return _KINDS.get(hint, "set by its parts, such as training.steps=200")
