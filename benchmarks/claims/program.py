@@ -23,8 +23,9 @@ def survival(part: list[Mapping[str, Any]]) -> Told:
     verdict: Verdict = "yes" if kept == beat == len(part) else "partly" if kept else "no"
     return Told(
         verdict,
-        f"{kept} of {len(part)} announcements survive{gain}; in {len(part) - len(ours)} of {len(part)} "
-        "searches nothing was as good as the model made by hand, which was then recommended; "
+        f"{kept} of {len(part)} announcements survive{gain}; in {len(part) - len(ours)} of "
+        f"{len(part)} searches nothing was as good as the model made by hand, which was then "
+        "recommended; "
         f"{beat} of {len(part)} found models beat that model trained with the whole budget",
         len(part),
         f"ahead of its own random control in {control} of {len(beside)}",

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from formwright.recipes.finals import finalists, prospects
+from formwright.arch import arch_id, notation, parse
+from formwright.recipes.finals import as_rival, best_rivals, entered, finalists, prospects
+from formwright.recipes.rivals import Rival
 from formwright.strategy.forecast import Foresight, forecast
-from formwright.trial import Objective, Trial
+from formwright.trial import RIVAL, Objective, Trial
 
 LOSS, LATENCY, RIGHT = Objective("loss"), Objective("latency"), Objective("right", "max")
 
@@ -49,6 +51,22 @@ def test_where_none_keeps_up_those_within_what_forecasts_can_tell_do() -> None:
     assert finalists(study(close), 1, as_they_are, bar=(2.0, 5.0)) == [close[0]]
     far = [trial(0, 2.5, 3.0), trial(1, 2.3, 9.0)]
     assert finalists(study(far), 1, as_they_are, bar=(2.0, 5.0)) == [far[1]]
+
+
+def test_a_rival_that_the_search_tried_itself_is_a_rival_and_not_found() -> None:
+    """There was no time to try it as one, and the strategy begins with what people write."""
+    by_hand = Rival("by hand", parse("csf in llama(64)"))
+    known = {arch_id(by_hand.arch): by_hand}
+    short = trial(5, 1.4, 3.0, arch=arch_id(by_hand.arch))
+    longer = trial(6, 0.9, 3.0, arch=arch_id(by_hand.arch), rung=1, steps=300)
+    seen = [as_rival(each, known) for each in (*ALL, short, longer)]
+    assert seen[:4] == ALL
+    assert [each.number for each in best_rivals(seen, 2, as_they_are)] == [6]
+    assert finalists(study([*ALL, short, longer]), 4, as_they_are, apart=known)[0] not in seen[4:]
+    proposal = entered(seen[-1], 900, 0)
+    assert proposal.origin == RIVAL
+    assert (proposal.note, proposal.parents) == ("by hand", (6,))
+    assert proposal.decisions == {"rival": notation(by_hand.arch)}
 
 
 def test_models_trained_to_two_lengths_make_lengths_comparable() -> None:

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from formwright.arch import Architecture, notation, parse
+from formwright.arch import Architecture, arch_id, notation, parse
 from formwright.estimate.plain import plain_rival
 from formwright.estimate.training import known_task
 from formwright.recipes.finals import (
     Forecast,
+    as_rival,
     best_rivals,
     entered,
     finalists,
@@ -168,15 +169,21 @@ class Course:
         trials = session.study.trials
         over = {t.parents for t in trials if t.rung == FINAL_RUNG + round_ and t.finished}
         numbers = [number for number in chosen["trials"] if (number,) not in over]
-        return [entered(trials[number], chosen["steps"], round_) for number in numbers]
+        known = self._by_arch(session)
+        return [entered(as_rival(trials[n], known), chosen["steps"], round_) for n in numbers]
+
+    def _by_arch(self, session: Session) -> dict[str, Rival]:
+        """The rivals by their architecture, those too for which there was no time."""
+        return {arch_id(rival.arch): rival for rival in self.rivals(session)}
 
     def _chosen(self, session: Session, plan: Plan) -> dict[str, Any]:
         """Who enters, the dearest first, and for how many steps."""
-        study = session.study
+        study, known = session.study, self._by_arch(session)
         foreseen = self._forecast(session, plan)
-        rivals = best_rivals([t for t in study.trials if t.rival], plan.rivals, foreseen)
+        trials = [as_rival(trial, known) for trial in study.trials]
+        rivals = best_rivals(trials, plan.rivals, foreseen)
         bar = foreseen(rivals[0]) if rivals else None
-        members = finalists(study, plan.finalists, foreseen, bar)
+        members = finalists(study, plan.finalists, foreseen, bar, apart=known)
         share = self._share_now(session, plan)
         steps = self._length(session, plan, [*members, *rivals], share)
         while steps < _SHORTER * plan.steps and len(members) > 1:
@@ -185,7 +192,7 @@ class Course:
         self._warn(session, plan, steps, [*members, *rivals], share)
         # dear ones first, by counts: the order must not depend on a clock
         order = sorted([*members, *rivals], key=lambda trial: -trial.values.get("flops", 0.0))
-        return {"trials": [trial.number for trial in order], "steps": steps}
+        return {"trials": list(dict.fromkeys(t.number for t in order)), "steps": steps}
 
     def _share_now(self, session: Session, plan: Plan) -> float:
         """The share of a processor that training gets just now: others may have come since."""

@@ -5,7 +5,7 @@ is trained from new weights, for the same number of steps, to a rate of zero, wi
 kept. ``recipes.headline`` says what they show.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,11 +47,31 @@ def entered(trial: Trial, steps: int, round_: int) -> Proposal:
     )
 
 
+def as_rival(trial: Trial, known: Mapping[str, Rival]) -> Trial:
+    """A trial; as the rival that it is where a search has tried a hand-designed model itself.
+
+    Otherwise the search would announce as found what anyone would write by hand.
+
+    Args:
+        trial: Of a search.
+        known: The rivals by their architecture.
+    """
+    rival = known.get(trial.arch or "")
+    if rival is None or trial.rival:
+        return trial
+    decisions = {"rival": notation(rival.arch)}
+    return replace(trial, origin=RIVAL, note=rival.name, decisions=decisions)
+
+
 # --- who enters -------------------------------------------------------------------------
 
 
 def finalists(
-    study: Study, most: int, foreseen: Forecast, bar: Sequence[float] | None = None
+    study: Study,
+    most: int,
+    foreseen: Forecast,
+    bar: Sequence[float] | None = None,
+    apart: Collection[str] = (),
 ) -> list[Trial]:
     """Members spread along the front that is to be expected, those worth most first.
 
@@ -64,8 +84,10 @@ def finalists(
         most: How many.
         foreseen: Costs of a trial at the end of a long training.
         bar: The same of the best rival; None without one.
+        apart: Architectures of rivals, besides those that were tried as such.
     """
-    rivals = {trial.arch for trial in study.trials if trial.rival}  # who enter by themselves
+    # who enter by themselves
+    rivals = {*apart, *(trial.arch for trial in study.trials if trial.rival)}
     allowed = eligible(study.trials, study.objectives, study.rules.limits)
     found = [trial for trial in allowed if trial.arch not in rivals]
     pool = _furthest(found or allowed, most)
@@ -97,14 +119,23 @@ def _keeping_up(quality: Any, order: Sequence[int], bar: Sequence[float] | None)
 
 
 def best_rivals(rivals: Sequence[Trial], most: int, foreseen: Forecast) -> list[Trial]:
-    """The rivals that are expected to do best at the end; the first of those that are level."""
-    done = [trial for trial in rivals if trial.done and not trial.final]
-    if not done:
+    """The rivals that are expected to do best at the end; the first of those that are level.
+
+    Each as it was trained furthest; what is no rival is passed over.
+    """
+    tried = [trial for trial in rivals if trial.rival and trial.done and not trial.final]
+    if not tried:
         return []
+    done = list({t.decisions["rival"]: t for t in sorted(tried, key=_by_rung)}.values())
+    done.sort(key=lambda trial: trial.number)
     ends = {trial.number: foreseen(trial)[0] for trial in done}
     best = min(ends.values())
     level = max(1e-9, _LEVEL * abs(best))
     return sorted(done, key=lambda trial: (ends[trial.number] - best) // level)[:most]
+
+
+def _by_rung(trial: Trial) -> int:
+    return trial.rung
 
 
 def _furthest(trials: Sequence[Trial], most: int) -> list[Trial]:
