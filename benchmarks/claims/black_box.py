@@ -124,6 +124,21 @@ def evolution(system: str) -> Callable[[Any], Told]:
     return tell
 
 
+def genes(part: list[dict[str, Any]]) -> Told:
+    """Random and mutated genes keep the laws of models."""
+    rows = [row for row in part if row["system"] == "genes"]
+    if not rows:
+        return Told("open", "no genes are on record", 0)
+    wrong = sum(len(row["broke_a_law"]) + len(row["errors"]) for row in rows)
+    told = "; ".join(f"{r['space']} {r['finite']:,} of {r['genes']:,}" for r in rows)
+    return Told(
+        "yes" if not wrong and all(row["genes"] >= 1000 for row in rows) else "no",
+        f"{wrong} broke a law; with finite losses after ten steps: {told}, and a search passes over "
+        "the others",
+        1,
+    )
+
+
 def travelled(part: list[dict[str, Any]]) -> Told:
     """A kept layer in other shapes and on other tasks, beside the shape's own layers."""
     about = {"task", "width", "depth", "steps", "model", "seed", "params", "state"}
@@ -267,6 +282,22 @@ ROWS = (
         short="--only primer --seeds 1 --share 0.5",
         minutes=1,
         rooms=("train", "model", "ops", "arch"),
+    ),
+    Row(
+        name="genes",
+        group=PRIMER,
+        claim="every drawn or mutated gene of the three spaces builds, trains, and is causal and "
+        "blind to padding where it must be",
+        published="wanted: 1,000 of each space",
+        data="random genes of Primer, the Evolved Transformer and AutoBERT-Zero, ten steps each",
+        file="evolution",
+        shape=SEARCHED,
+        tell=genes,
+        script="evolution.py",
+        full="genes",
+        short="genes --genes 20",
+        minutes=1,
+        rooms=("space", "model", "arch"),
     ),
     _searched(
         "primer",
