@@ -133,7 +133,7 @@ def genes(part: list[dict[str, Any]]) -> Told:
     told = "; ".join(f"{r['space']} {r['finite']:,} of {r['genes']:,}" for r in rows)
     return Told(
         "yes" if not wrong and all(row["genes"] >= 1000 for row in rows) else "no",
-        f"{wrong} broke a law; with finite losses after ten steps: {told}, and a search passes over "
+        f"{wrong} broke a law; with finite losses after ten steps: {told}; a search passes over "
         "the others",
         1,
     )
@@ -296,7 +296,7 @@ ROWS = (
         script="evolution.py",
         full="genes",
         short="genes --genes 20",
-        minutes=1,
+        minutes=0.4,
         rooms=("space", "model", "arch"),
     ),
     _searched(

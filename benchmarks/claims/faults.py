@@ -152,7 +152,7 @@ ROWS = (
         tell=live,
         script="live.py",
         short="--trials 20000 --seconds 20 --out {results}",
-        minutes=1.5,
+        minutes=1,
         rooms=("report", "serve"),
     ),
     Row(
