@@ -16,7 +16,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format clean docs evidence evidence-page picture
+.PHONY: help demo test check format clean docs evidence evidence-page picture audit
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,10 @@ evidence-page: $(VENV)/.dev  ## write docs/results.md anew from benchmarks/resul
 
 evidence: $(VENV)/.dev  ## run the short form of all benchmarks, under two hours: DATA=FOLDER MINILM=FOLDER
 	$(TEST_ENV) $(BIN)/python benchmarks/evidence.py run $(if $(DATA),--data $(DATA)) $(if $(MINILM),--minilm $(MINILM))
+
+audit: $(VENV)/.dev  ## look up known faults of all that is installed; needs the network
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable
 
 picture: $(VENV)/.dev  ## draw the README's picture: a real report of a search of four minutes
 	$(BIN)/python docs/picture.py
