@@ -40,6 +40,21 @@ def test_what_other_seeds_may_take_back_does_not_hold() -> None:
     assert not duel(noisy, RIVAL_).holds
 
 
+def test_a_difference_within_what_a_thousand_examples_can_tell_is_level() -> None:
+    """Of .915 and .908, of a thousand rows each, the second was better when trained again."""
+    share = Objective("right", "max")
+
+    def tagged(number: int, right: float, **more: float) -> Trial:
+        values = {"right": right, "right_low": right - 0.017, "right_high": right + 0.017, **more}
+        return Trial(number, {}, f"a{number}", "done", {"latency": 2.0, **values}, rung=FINAL_RUNG)
+
+    close = Duel(tagged(1, 0.908), tagged(0, 0.915), share, LATENCY)
+    assert close.taken.number == 1
+    assert abs(close.lead) < close.level
+    assert Duel(tagged(1, 0.94), tagged(0, 0.915), share, LATENCY).holds
+    assert Duel(tagged(1, 0.890), tagged(0, 0.915), share, LATENCY).taken.number == 0
+
+
 def test_the_cheapest_that_holds_is_announced_and_the_best_under_a_limit() -> None:
     best, cheap, fast = final(1, 1.5, 8.0, 0.2), final(2, 1.9, 4.0, 0.2), final(3, 2.5, 1.0, 0.2)
     duels = [duel(trial, RIVAL_) for trial in (best, cheap, fast)]

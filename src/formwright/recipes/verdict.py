@@ -53,16 +53,19 @@ class Duel:
 
     @property
     def level(self) -> float:
-        """A lead that other seeds may take back."""
+        """A lead that other seeds, or other examples, may take back."""
         return max(_LEVEL * abs(self.theirs.values[self.quality.name]), *map(self._error, self))
 
     def __iter__(self) -> Any:
         return iter((self.ours, self.theirs))
 
     def _error(self, trial: Trial) -> float:
-        """One standard error, where there are several seeds."""
+        """One standard error: of the seeds, or of the examples where there was one seed.
+
+        Two models on the same examples differ by about as much as one of them is unsure.
+        """
         low, high = trial.interval(self.quality.name)
-        return (high - low) / 3.92 if trial.values.get("seeds", 1) > 1 else 0.0
+        return (high - low) / 3.92
 
     @property
     def cheaper(self) -> bool:
