@@ -164,3 +164,20 @@ def test_a_cool_down_needs_a_constant_rate() -> None:
         Training(TASK, QUICK.replace(schedule="cosine"), cooldown=0.2)
     with pytest.raises(InputError, match="share of the steps"):
         Training(TASK, QUICK, cooldown=-0.2)
+
+
+def test_a_last_mean_over_few_steps_does_not_make_the_slope(tmp_path: Path) -> None:
+    """One noisy step at the end of 61 once made slopes from -1.2 to 1.8."""
+    losses = {20: 4.0, 40: 3.0, 60: 2.5}
+
+    def slope(more: dict[int, float], steps: int) -> float:
+        lines = [{"kind": "step", "step": s, "loss": x} for s, x in {**losses, **more}.items()]
+        (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+        found = slope_of(tmp_path, steps)
+        assert found is not None
+        return found
+
+    plain = slope({}, 60)
+    assert plain == pytest.approx(0.5 / math.log2(50 / 30))
+    assert slope({61: 3.5}, 61) == pytest.approx(plain, rel=0.15)
+    assert slope({61: 1.5}, 61) == pytest.approx(plain, rel=0.15)

@@ -1,5 +1,6 @@
 """The ladder: what is going to be best goes on, and not what leads now."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from formwright.errors import InputError
 from formwright.space import OneOf, TreeSpace
 from formwright.strategy.blackbox import make_strategy
+from formwright.strategy.blackbox.ladder import Ladder
 from formwright.strategy.forecast import CAPACITY, forecast
 from formwright.trial import SEED, Objective, Proposal, Trial
 
@@ -61,6 +63,45 @@ def test_seeds_come_first_and_each_once() -> None:
     history = searched("ladder", 6, stages=(60, 180), seeds=seeds)
     assert [dict(t.decisions) for t in history[:2]] == seeds
     assert [t.origin for t in history].count(SEED) == 2
+
+
+def priced(trials: int, seeds: Sequence[dict[str, int]]) -> list[Trial]:
+    """A search for two objectives in a space whose cheap members, with a small ``b``, are poor."""
+    made = make_strategy(
+        "ladder", SPACE, [LOSS, Objective("size")], 3, stages=(60, 180), seeds=seeds
+    )
+    history: list[Trial] = []
+    for number in range(trials):
+        proposal = made.ask(number)
+        assert proposal is not None
+        a, b = int(proposal.decisions["a"]), int(proposal.decisions["b"])
+        values = {"loss": 1.0 + 0.4 * max(0, 6 - b) + 0.01 * a, "size": 1.0 + b}
+        history.append(Trial.of(number, proposal, state="done", values=values))
+        made.tell(history[-1])
+    return history
+
+
+def test_what_cannot_keep_up_with_the_hand_designed_does_not_go_on_however_cheap() -> None:
+    byhand = {"kind": FAST, "a": 5, "b": 10}
+    longer = [t for t in priced(40, [byhand]) if t.rung == 1]
+    assert len(longer) >= 8
+    assert all(t.values["loss"] <= 1.05 * 1.05 for t in longer[2:])
+    assert min(t.values["size"] for t in longer) < 11, "and what is cheaper goes on"
+    assert any(t.values["loss"] > 1.2 for t in priced(40, []) if t.rung == 1), "as it did without"
+
+
+def test_the_bar_is_that_of_seeds_within_the_limits() -> None:
+    """Else a search under a limit would be held against what the limit forbids."""
+    seeds = [{"kind": FAST, "a": 0, "b": 11}, {"kind": FAST, "a": 0, "b": 3}]
+    limited = {"stages": (60, 180), "seeds": seeds, "limits": {"size": 5.0}}
+    made = make_strategy("ladder", SPACE, [LOSS], 3, **limited)
+    assert isinstance(made, Ladder)
+    for number, loss in enumerate((1.0, 2.0)):
+        proposal = made.ask(number)
+        assert proposal is not None
+        values = {"loss": loss, "size": 1.0 + int(proposal.decisions["b"])}
+        made.tell(Trial.of(number, proposal, state="done", values=values))
+    assert made.bars == {60: 2.0}
 
 
 def test_where_stages_disagree_more_go_on() -> None:

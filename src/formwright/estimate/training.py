@@ -3,7 +3,7 @@
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -170,18 +170,38 @@ def slope_of(run: Path, steps: int) -> float | None:
     """How many nats the training loss fell per doubling of steps, over the second half of them.
 
     A line through the losses that the run logged, over the logarithm of the step; each is a mean
-    since the one before it. Where fewer than two lie in that half, the last two are taken; None
-    where the log has no two.
+    since the one before it, and one over few steps, as the last is, is joined with the one before.
+    Where fewer than two lie in that half, the last two are taken; None where the log has no two.
     """
     lines = [line for line in read_log(run) if line["kind"] == "step"]
     if len(lines) < 2:
         return None
     ends = [line["step"] for line in lines]
     starts = [max(0, 2 * ends[0] - ends[1]), *ends[:-1]]  # the log of a promoted trial begins late
-    middles = [(start + end) / 2 for start, end in zip(starts, ends, strict=True)]
-    first = min(sum(middle < steps / 2 for middle in middles), len(lines) - 2)
-    losses = [line["loss"] for line in lines]
-    return -float(np.polyfit(np.log2(middles[first:]), losses[first:], 1)[0])
+    spans = [
+        (start, end, line["loss"]) for start, end, line in zip(starts, ends, lines, strict=True)
+    ]
+    spans = _joined(spans)
+    if len(spans) < 2:
+        return None
+    middles = [(start + end) / 2 for start, end, _ in spans]
+    first = min(sum(middle < steps / 2 for middle in middles), len(spans) - 2)
+    losses = [loss for _, _, loss in spans[first:]]
+    return -float(np.polyfit(np.log2(middles[first:]), losses, 1)[0])
+
+
+def _joined(spans: Sequence[tuple[int, int, float]]) -> list[tuple[int, int, float]]:
+    """Means over steps from and to; those over less than half of the longest go with the last."""
+    least = max(end - start for start, end, _ in spans) / 2
+    found: list[tuple[int, int, float]] = []
+    for start, end, mean in spans:
+        if found and end - start < least:
+            (began, _, other), new = found.pop(), end - start
+            joined = (other * (start - began) + mean * new) / (end - began)
+            found.append((began, end, joined))
+        else:
+            found.append((start, end, mean))
+    return found
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:

@@ -71,12 +71,15 @@ class Foresight:
 
     def __call__(self, trial: Trial) -> float:
         """The value of the objective at the end."""
-        value = forecast(trial, self.objective, self.target, self.capacity)
-        error = self._error(value)
+        error = self.error(trial)
         if error is None:
-            return value
-        error *= exp(self.missed.get(trial.steps or 0, 0.0))
+            return forecast(trial, self.objective, self.target, self.capacity)
         return error if self.objective.direction == "min" else 1 - error
+
+    def error(self, trial: Trial) -> float | None:
+        """What is left to learn at the end; None for values that no error can be told of."""
+        error = self._error(forecast(trial, self.objective, self.target, self.capacity))
+        return error and error * exp(self.missed.get(trial.steps or 0, 0.0))
 
     def taught(self, trials: Iterable[Trial]) -> Self:
         """The same, with what is missed taken from models that were trained to two lengths."""
@@ -97,7 +100,7 @@ class Foresight:
         return type(self)(self.objective, self.target, self.capacity, missed)
 
     def _error(self, value: float) -> float | None:
-        """What is left to learn; None for values that no error can be told of."""
+        """What is left to learn at a value."""
         if self.objective.direction == "min":
             return value if value > 0 else None
         return max(_LEAST, 1 - value) if 0 <= value <= 1 else None

@@ -293,9 +293,19 @@ def make_strategy(
         raise InputError(f"Strategy {name!r}: {error}.") from None
 
 
-def inner_strategy(outer: Strategy, name: str, options: Mapping[str, Any]) -> Strategy:
-    """The strategy inside another one, on the same space and for the same objectives."""
-    more = {**options, **({"limits": outer.limits} if outer.limits else {})}
+def inner_strategy(
+    outer: Strategy, name: str, options: Mapping[str, Any], limits: Mapping[str, float] = {}
+) -> Strategy:
+    """The strategy inside another one, on the same space and for the same objectives.
+
+    Args:
+        outer: The strategy around it, whose limits it keeps.
+        name: What it is called.
+        options: Of its own.
+        limits: More limits, on values that it is told.
+    """
+    kept = {**outer.limits, **limits}
+    more = {**options, **({"limits": kept} if kept else {})}
     return make_strategy(name, outer.space, outer.objectives, outer.seed, **more)
 
 

@@ -6,6 +6,10 @@ the end of the finals (``strategy.forecast``), at whatever stage it was seen. Wh
 stages that were seen disagree about the order of the same models (``strategy.belief``), more go on,
 so that the budget shifts to longer training.
 
+The hand-designed members to begin with are what a search must keep up with: what is expected to end
+behind the best of them counts for less than all that keeps up, however cheap it is, since nobody
+would take it. The budget goes to where something can be won.
+
 Hand-designed members come first, then changes of the best so far and a few random members, until
 there is enough to predict from.
 """
@@ -17,14 +21,16 @@ from typing import Any
 from formwright.errors import InputError
 from formwright.space import Encodable
 from formwright.strategy.belief import belief
-from formwright.strategy.blackbox.base import Strategy, inner_strategy, strategy
-from formwright.strategy.forecast import CAPACITY, forecast
-from formwright.trial import SEED, Proposal, Trial, key_of
+from formwright.strategy.blackbox.base import Strategy, inner_strategy, strategy, violation_of
+from formwright.strategy.forecast import CAPACITY, Foresight
+from formwright.trial import SEED, Proposal, Trial, key_of, usable
 
 _DRAWN = 0.25  # the share of random members before there is enough to predict from
 _DOUBTED = 0.5  # a rank correlation between stages below which more trials go on
 _PAIRS = 6  # models that such a doubt needs
 _LESS = 1.5  # trials of which one goes on then
+_BEHIND = "behind"  # the error that is expected, as a share of the best hand-designed member's
+_REACH = 1.05  # of which so much is in reach
 
 
 @strategy("ladder")
@@ -37,7 +43,7 @@ class Ladder(Strategy):
         target: Steps of the finals, which prospects are forecast for; the last stage if not given.
         eta: One in so many trials goes on from each stage.
         capacity: How much the number of parameters counts for prospects; 0 where data are few.
-        seeds: Members to begin with.
+        seeds: Hand-designed members, to begin with and to keep up with.
         related: Give new members that have no parent the trial most like them, so that they can
             take over its weights.
         start: Trials before the inner strategy proposes.
@@ -64,14 +70,26 @@ class Ladder(Strategy):
                 " give numbers of steps that grow, eta of at least 1, and another strategy inside."
             )
         start = {"start": max(2, self.start)} if self.inner == "surrogate" else {}
-        self.proposer = inner_strategy(self, self.inner, {**start, **self.options})
+        reach = {_BEHIND: _REACH} if self.seeds else {}
+        self.proposer = inner_strategy(self, self.inner, {**start, **self.options}, reach)
+        self.foresight = Foresight(self.objectives[0], self.target, self.capacity)
         self.gone_on: set[int] = set()
+        self._seed_keys = {key_of(decisions) for decisions in self.seeds}
+        self.awaiting = set(self._seed_keys)  # seeds whose result is not yet known
+        self.bars: dict[int, float] = {}  # steps to the error expected of the best seed so far
+        self.untold: list[Trial] = []  # what the proposer hears once the seeds are known
 
     def tell(self, trial: Trial) -> None:
         super().tell(trial)
         if trial.continues is not None:
             self.gone_on.add(trial.continues)
-        self.proposer.tell(self.foreseen(trial))
+        self._raise_bar(trial)
+        self.untold.append(trial)
+        self.awaiting.discard(trial.key)
+        if not self.awaiting:
+            for known in self.untold:
+                self.proposer.tell(self.foreseen(known))
+            self.untold = []
 
     def fidelity(self) -> dict[str, Any]:
         return {"steps": self.stages[0]}
@@ -98,12 +116,27 @@ class Ladder(Strategy):
         return (near.number,)
 
     def foreseen(self, trial: Trial) -> Trial:
-        """The trial with its quality as it is expected to be at the end of the finals."""
+        """The trial as it is expected to be at the end of the finals, and how far behind."""
         quality = self.objectives[0]
         if not trial.done or quality.name not in trial.values:
             return trial
-        value = forecast(trial, quality, self.target, self.capacity)
-        return replace(trial, values={**trial.values, quality.name: value})
+        values = {quality.name: self.foresight(trial), _BEHIND: self._behind(trial)}
+        return replace(trial, values={**trial.values, **values})
+
+    def _raise_bar(self, trial: Trial) -> None:
+        """Remember what is expected of a hand-designed member that keeps the limits."""
+        if key_of(trial.decisions) not in self._seed_keys or usable(trial.values, self.objectives):
+            return
+        error = self.foresight.error(trial)
+        if error is not None and violation_of(trial, self.limits) <= 0:
+            steps = trial.steps or 0
+            self.bars[steps] = min(error, self.bars.get(steps, error))
+
+    def _behind(self, trial: Trial) -> float:
+        """The error expected, as a share of that of the best seed trained as long."""
+        error, steps = self.foresight.error(trial), trial.steps or 0
+        near = max((known for known in self.bars if known <= steps), default=None)
+        return 1.0 if error is None or near is None else error / self.bars[near]
 
     def _new(self, number: int, pending: Sequence[Trial]) -> Proposal | None:
         taken = self.known | {trial.key for trial in pending}
@@ -115,7 +148,8 @@ class Ladder(Strategy):
         rng = self.rng(number)
         if not self.trials or rng.random() < _DRAWN:
             return self.drawn(number, pending)
-        parent = rng.choice(self.front_of([self.foreseen(trial) for trial in self.trials]))
+        trials = [self.foreseen(trial) for trial in self.trials]
+        parent = rng.choice(self.proposer.front_of(trials))
         return self.mutated(parent, rng, pending)
 
     def _promotable(self, rung: int, gone_on: set[int]) -> Trial | None:
@@ -124,7 +158,7 @@ class Ladder(Strategy):
         share = int(len(here) / self._selective(rung))
         if sum(trial.number in gone_on for trial in here) >= share:
             return None
-        best = self.ordered([self.foreseen(trial) for trial in here], share)[:share]
+        best = self.proposer.ordered([self.foreseen(trial) for trial in here], share)[:share]
         found = next((trial for trial in best if trial.number not in gone_on), None)
         return found and next(trial for trial in here if trial.number == found.number)
 
