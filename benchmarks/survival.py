@@ -131,7 +131,8 @@ def said(outcome: dict[str, Any]) -> str:
     words = (
         ("and level with it", "as good"), ("times faster", "faster"),
         ("is better than", "better"), ("is level with", "level"),
-        ("may turn that round", "doubt"), ("Nothing was as good", "rival"),
+        ("may turn that round", "doubt"), ("will be ahead", "rival"),
+        ("Nothing was as good", "rival"),
     )  # fmt: skip
     return next((name for part, name in words if part in outcome["headline"]), "nothing")
 

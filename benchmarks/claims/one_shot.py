@@ -75,7 +75,7 @@ def fft_speed(part: list[dict[str, Any]]) -> Told:
     if not rows:
         return Told("no", f"nothing was accepted in {len(part)} searches", len(part))
     speeds = {k: [run[k]["speedup"][0] for run in rows] for k in ("do", "sdo")}
-    drawn = {k: [run[f"random, as dear as {k}"]["speedup"][0] for run in rows] for k in speeds}
+    drawn = {k: [run[f"random: as dear as {k}"]["speedup"][0] for run in rows] for k in speeds}
     lost = {
         k: [100 * (run[k]["new_test"] - run["whole network"]["test"]) for run in rows]
         for k in speeds

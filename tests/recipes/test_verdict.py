@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from formwright.recipes import verdict
-from formwright.recipes.verdict import Duel, chosen_duel, instead
+from formwright.recipes.verdict import Duel, _not_held, chosen_duel, instead
 from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Trial
 
 BITS, LATENCY = Objective("bits"), Objective("latency")
@@ -84,9 +84,19 @@ def test_the_model_to_take_is_the_rival_where_nothing_is_as_good() -> None:
 
 def test_of_two_that_are_level_the_cheaper_one_is_taken() -> None:
     assert duel(final(1, 1.999, 15.0), RIVAL_).taken is RIVAL_
-    assert duel(final(1, 1.9, 15.0), RIVAL_).taken.number == 1, "better, and worth its price"
+    assert duel(final(1, 1.9, 15.0, slope=0.2), RIVAL_).taken.number == 1, "worth its price"
     about = final(1, 1.999, 10.1, latency_low=9.9, latency_high=10.3)
     assert duel(about, RIVAL_).taken.number == 1
+
+
+def test_what_costs_more_and_will_be_overtaken_is_not_taken() -> None:
+    """Found so: 1.44 against 1.463 bits at 1.5 times the latency, learning half as fast."""
+    hasty = duel(final(1, 1.97, 15.0, slope=0.1), final(0, 2.0, 10.0, slope=0.2))
+    assert hasty.lead > hasty.level
+    assert hasty.overtaken
+    assert hasty.taken.number == 0
+    assert "will be ahead after four times as many steps" in _not_held(hasty, 0.67, "", "")
+    assert duel(final(1, 1.97, 5.0, slope=0.1), hasty.theirs).taken.number == 1, "it is faster"
 
 
 def test_what_costs_as_much_within_the_interval_is_not_called_cheaper() -> None:

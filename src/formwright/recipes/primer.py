@@ -198,8 +198,9 @@ def small() -> Primer:
         layers=2,
         population=16,
         tournament=5,
-        members=60,
-        stages=tuple(int(end) for end in doubling(40, 4)),
+        members=160,
+        # After 40 steps what is best after 300 is below the middle (docs/log.md).
+        stages=tuple(int(end) for end in doubling(100, 3)),
         training=training,
         cooldown=0.2,
         finalists=2,

@@ -76,10 +76,20 @@ class Duel:
 
     @property
     def taken(self) -> Trial:
-        """The model to take: the rival where ours is not as good, or level and costs more."""
-        if self.lead <= -self.level or (self.lead < self.level and self._dearer):
+        """The model to take: the rival where ours is not as good, or costs more and is level.
+
+        What costs more and will be overtaken, as their pace has it, is not worth its price either.
+        """
+        if self.lead <= -self.level or (
+            self._dearer and (self.lead < self.level or self.overtaken)
+        ):
             return self.theirs
         return self.ours
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether theirs will be better after four times as many steps, as their pace has it."""
+        return self.later <= -self.level
 
     @property
     def _dearer(self) -> bool:
@@ -184,9 +194,13 @@ def _not_held(duel: Duel, times: float, values: str, after: str) -> str:
     assert cost is not None
     price = f"at {1 / times:.2f} times its {cost.name}"
     if duel.lead >= duel.level:
+        turn = (
+            f"by their pace {theirs.note} will be ahead after four times as many steps"
+            if duel.overtaken
+            else "it learns more slowly by now, and a longer training may turn that round"
+        )
         return (
-            f"Trial {ours.number} is ahead of {theirs.note}, {price}: {values}{after}; but it "
-            "learns more slowly by now, and a longer training may turn that round."
+            f"Trial {ours.number} is ahead of {theirs.note}, {price}: {values}{after}; but {turn}."
         )
     if abs(duel.lead) < duel.level:
         return f"Trial {ours.number} is level with {theirs.note}, {price}: {values}{after}."
