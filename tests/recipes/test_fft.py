@@ -3,7 +3,9 @@
 import importlib.util
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,9 +24,9 @@ from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
 from formwright.recipes.life import SUPERNET, Session, begin, conduct, model_of
-from formwright.recipes.priced import Finding
+from formwright.recipes.priced import Finding, changed_to_cost
 from formwright.recipes.recipe import recipe
-from formwright.space.components import Kept
+from formwright.space.components import Cut, Kept, predicted
 from formwright.strategy.gradient import (
     BernoulliPolicy,
     RealPolicy,
@@ -467,3 +469,16 @@ def test_what_is_limited_is_counted_and_timed_once(tmp_path: Path) -> None:
     assert costs == {"params": count(arch).params, "flops": count(arch).flops}
     assert session.recall("costs-do-0.5") == costs
     study.close()
+
+
+@pytest.mark.parametrize("wished", [0.15, 0.3, 0.7])
+def test_random_members_are_brought_to_the_cost_of_what_was_found(wished: float) -> None:
+    """What costs little is rare among random members: once 0.52 stood beside 0.15."""
+    cut = Cut(layers=3, width=128, heads=4, inner=512, head_parts=4, inner_parts=8)
+    space, rng = cut.members(FRAME), Random(0)
+    kinds = ("feedforward", "query_key", "value", "heads", "norm_mean", "rest")
+    times = dict.fromkeys(kinds, 0.15) | {"close_head": 0.01, "close_slice": 0.01}
+    cost = partial(predicted, cut, times)
+    for _ in range(5):
+        found = changed_to_cost(space, space.sample(rng), cost, wished, rng)
+        assert cost(found) == pytest.approx(wished, rel=0.15)

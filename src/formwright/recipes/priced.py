@@ -12,7 +12,7 @@ and its model (``settled/``); the trace says which price each method settled on.
 import json
 import shutil
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from formwright.recipes.headline import champion, paired
 from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.oneshot import OneShot
 from formwright.recipes.taught import LIMITS, Timer
-from formwright.space import Decisions
+from formwright.space import Decisions, Space
 from formwright.strategy.gradient import (
     BernoulliPolicy,
     Diverged,
@@ -47,8 +47,12 @@ from formwright.train import TrainConfig, train
 from formwright.train.engine import Loss
 from formwright.trial import CONTROL, FOUND, Objective, Proposal, Trial
 
-_DRAWS = 400  # random members among which those of equal cost are picked
+_DRAWS = 400  # random members among which those nearest in cost are picked
+_CHANGES = 2000  # random changes that bring one of them nearer still
+_ALIKE = 0.03  # a difference in cost that is none, as a share
 _FOUND = "found.json"
+
+Cost = Callable[[Decisions], float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,19 +386,21 @@ class Priced(OneShot):
         return members + self.equals(session, found)
 
     def equals(self, session: Session, found: Sequence[Finding]) -> list[Proposal]:
-        """Random members whose predicted time is nearest to that of what was found."""
+        """Random members of the same predicted time as what was found."""
         space, rng = self.make_space(), Random(f"{self.seed}/equal cost")
+        cost = partial(self.predicted, session)
         drawn = [space.sample(rng) for _ in range(_DRAWS)]
-        costs = [self.predicted(session, decisions) for decisions in drawn]
+        costs = [cost(decisions) for decisions in drawn]
         taken: set[int] = set()
         members: list[Proposal] = []
         for finding in found:
-            wished = self.predicted(session, finding.decisions)
+            wished = cost(finding.decisions)
             near = sorted(range(_DRAWS), key=lambda i: (abs(costs[i] - wished), i))
             for index in [i for i in near if i not in taken][: self.random]:
                 taken.add(index)
+                equal = changed_to_cost(space, drawn[index], cost, wished, rng)
                 note = f"as dear as {finding.method}"
-                members.append(Proposal(decisions=drawn[index], origin=CONTROL, note=note))
+                members.append(Proposal(decisions=equal, origin=CONTROL, note=note))
         return members
 
     @property
@@ -442,6 +448,23 @@ class Priced(OneShot):
             f"{quality.name} {inherited}, against {base.values[quality.name]:.4g}."
         )
         return Outcome(base, headline, chosen.number, facts)
+
+
+def changed_to_cost(
+    space: Space, decisions: Decisions, cost: Cost, wished: float, rng: Random
+) -> Decisions:
+    """A member changed at random until it costs as much as wished, or as nearly as can be.
+
+    Random members are all about half of the whole: what costs little is rare among them.
+    """
+    now = cost(decisions)
+    for _ in range(_CHANGES):
+        if abs(now - wished) <= _ALIKE * wished:
+            break
+        child = space.change(decisions, rng)
+        if not space.violation(child) and abs((new := cost(child)) - wished) < abs(now - wished):
+            decisions, now = child, new
+    return decisions
 
 
 def _facts(trial: Trial, finding: Finding, base: Any, quality: str, cost: str) -> dict[str, float]:
