@@ -61,12 +61,27 @@ def test_a_rival_that_the_search_tried_itself_is_a_rival_and_not_found() -> None
     longer = trial(6, 0.9, 3.0, arch=arch_id(by_hand.arch), rung=1, steps=300)
     seen = [as_rival(each, known) for each in (*ALL, short, longer)]
     assert seen[:4] == ALL
-    assert [each.number for each in best_rivals(seen, 2, as_they_are)] == [6]
+    assert [each.number for each in best_rivals(seen, 2, as_they_are, LOSS)] == [6]
     assert finalists(study([*ALL, short, longer]), 4, as_they_are, apart=known)[0] not in seen[4:]
     proposal = entered(seen[-1], 900, 0)
     assert proposal.origin == RIVAL
     assert (proposal.note, proposal.parents) == ("by hand", (6,))
     assert proposal.decisions == {"rival": notation(by_hand.arch)}
+
+
+def test_of_rivals_that_are_expected_to_be_level_the_best_so_far_enters() -> None:
+    """On text8 the first listed entered, 2.785 bits so far, and not the one with 2.504."""
+    slow, good, poor = (
+        Trial(i, {"rival": str(i)}, f"r{i}", "done", {"loss": loss}, steps=100, origin=RIVAL)
+        for i, loss in enumerate((2.785, 2.504, 3.413))
+    )
+    ends = {0: 2.10, 1: 2.08, 2: 2.9}
+
+    def foreseen(found: Trial) -> tuple[float, ...]:
+        return (ends[found.number],)
+
+    assert best_rivals([slow, good, poor], 1, foreseen, LOSS) == [good]
+    assert best_rivals([slow, good, poor], 3, foreseen, LOSS) == [good, slow, poor]
 
 
 def test_models_trained_to_two_lengths_make_lengths_comparable() -> None:

@@ -181,7 +181,7 @@ class Course:
         study, known = session.study, self._by_arch(session)
         foreseen = self._forecast(session, plan)
         trials = [as_rival(trial, known) for trial in study.trials]
-        rivals = best_rivals(trials, plan.rivals, foreseen)
+        rivals = best_rivals(trials, plan.rivals, foreseen, study.objectives[0])
         bar = foreseen(rivals[0]) if rivals else None
         members = finalists(study, plan.finalists, foreseen, bar, apart=known)
         share = self._share_now(session, plan)

@@ -118,8 +118,10 @@ def _keeping_up(quality: Any, order: Sequence[int], bar: Sequence[float] | None)
     return order[:1]
 
 
-def best_rivals(rivals: Sequence[Trial], most: int, foreseen: Forecast) -> list[Trial]:
-    """The rivals that are expected to do best at the end; the first of those that are level.
+def best_rivals(
+    rivals: Sequence[Trial], most: int, foreseen: Forecast, quality: Objective
+) -> list[Trial]:
+    """The rivals that are expected to do best at the end; of those level, the best so far.
 
     Each as it was trained furthest; what is no rival is passed over.
     """
@@ -131,7 +133,11 @@ def best_rivals(rivals: Sequence[Trial], most: int, foreseen: Forecast) -> list[
     ends = {trial.number: foreseen(trial)[0] for trial in done}
     best = min(ends.values())
     level = max(1e-9, _LEVEL * abs(best))
-    return sorted(done, key=lambda trial: (ends[trial.number] - best) // level)[:most]
+
+    def order(trial: Trial) -> tuple[float, float]:
+        return (ends[trial.number] - best) // level, quality.sign * trial.values[quality.name]
+
+    return sorted(done, key=order)[:most]
 
 
 def _by_rung(trial: Trial) -> int:
