@@ -82,6 +82,20 @@ def _chance(name: str) -> torch.Generator:
     return torch.Generator().manual_seed(sum(map(ord, name)))
 
 
+@pytest.mark.parametrize("pool", ["cls", "first", "mean"])
+@pytest.mark.parametrize("kind", list(TINY))
+def test_what_is_read_has_seen_more_than_itself(kind: str, pool: str) -> None:
+    """Sparse attention is causal: a first vector saw nothing, and its model stayed at chance."""
+    frame = known_task(SMALL_TASK.replace("pool=cls", f"pool={pool}")).frame
+    encoders = Encoders.tiny(frame, heads=2)
+    arch = encoders.layer_wise().resolve(encoders.homogeneous(kind, mixed=False))
+    model = build(arch, seed=1).eval()
+    symbols = torch.randint(0, frame.vocab, (2, 16), generator=torch.Generator().manual_seed(0))
+    other = symbols.clone()
+    other[:, 2] = (symbols[:, 2] + 1) % frame.vocab
+    assert (run(model, {"tokens": symbols}) - run(model, {"tokens": other})).abs().max() > 1e-6
+
+
 @pytest.mark.parametrize("kind", list(TINY))
 def test_one_live_block_is_the_homogeneous_model_to_the_last_bit(kind: str) -> None:
     encoders = tiny()

@@ -82,6 +82,12 @@ def all_heads(kinds: Mapping[str, Mechanism], heads: int) -> tuple[tuple[str, At
     return tuple(found)
 
 
+def _seeing_all(block: Attention) -> Attention:
+    """The same, where the first vector of a text sees the whole of it."""
+    kind = block.kind
+    return block.replace(kind=kind.replace(lra=True)) if isinstance(kind, Sparse) else block
+
+
 @dataclass(frozen=True, kw_only=True)
 class Encoders:
     """What all members have in common.
@@ -128,14 +134,18 @@ class Encoders:
     def for_frame(self, frame: Frame) -> "Encoders":
         """The same for a task, its head with hidden layers in the proportions of the paper.
 
-        The vector that is read stays the one that the task names, such as ``pool=cls``.
+        The vector that is read stays the one that the task names, such as ``pool=cls``. Where it is
+        the first, Sparse attention, which is causal, gets the arena's rule for it: else it would
+        see nothing but itself.
         """
-        head = frame.head
+        head, blocks = frame.head, self.blocks
+        if isinstance(head, Classify | Match) and head.pool in ("cls", "first"):
+            blocks = tuple((name, _seeing_all(block)) for name, block in blocks)
         if isinstance(head, Classify):
             head = head.replace(hidden=(self.inner,))
         elif isinstance(head, Match):
             head = head.replace(hidden=(self.inner, self.inner // 2))
-        return replace(self, frame=frame.replace(head=head))
+        return replace(self, frame=frame.replace(head=head), blocks=blocks)
 
     @property
     def kinds(self) -> tuple[str, ...]:
