@@ -274,7 +274,7 @@ def small_space() -> TreeSpace:
 def make_folder(folder: Path) -> None:
     """A run folder with everything that a search leaves."""
     from formwright.model import build, save_model
-    from formwright.recipes.life import described
+    from formwright.recipes.session import described
     from formwright.train.checkpoint import Checkpoint, write_checkpoint
 
     study = Study.create(

@@ -39,7 +39,8 @@ from formwright.arch.mechanism import (
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import dartformer
-from formwright.recipes.life import SUPERNET, Session, begin
+from formwright.recipes.life import begin
+from formwright.recipes.session import SUPERNET, Session
 from formwright.space.dartformer import Encoders, all_heads
 from formwright.statistics import spearman
 from formwright.tasks.examples import ExampleTask

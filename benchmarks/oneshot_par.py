@@ -27,8 +27,9 @@ from formwright.arch import Architecture, parse
 from formwright.arch.style import style
 from formwright.cost import Meter, Target
 from formwright.recipes import par
-from formwright.recipes.life import Session, begin, conduct
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.reopen import target_of
+from formwright.recipes.session import Session
 from formwright.study import Study
 from formwright.study.job import Job
 from formwright.study.outcome import read_outcome

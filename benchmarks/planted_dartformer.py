@@ -24,7 +24,8 @@ from formwright.arch.mechanism import Linformer, Sparse
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.recipes import dartformer
-from formwright.recipes.life import SUPERNET, Session, begin
+from formwright.recipes.life import begin
+from formwright.recipes.session import SUPERNET, Session
 from formwright.space.dartformer import TINY, Encoders, all_heads
 from formwright.trace import Trace
 from formwright.train import TrainConfig, train

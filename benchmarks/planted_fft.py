@@ -38,7 +38,7 @@ from formwright.strategy.gradient import search_supernet
 from formwright.supernet import Gates, Supernet
 from formwright.supernet.parts import weights_of_part
 from formwright.tasks.cache import Ragged
-from formwright.tasks.examples import About, Split
+from formwright.tasks.splits import About, Split
 from formwright.tasks.tag import Tagging
 from formwright.train import TrainConfig
 

@@ -26,7 +26,8 @@ from formwright.arch.mechanism import Synthesizer
 from formwright.arch.style import Style, style
 from formwright.estimate.training import known_task
 from formwright.recipes import par
-from formwright.recipes.life import Session, begin
+from formwright.recipes.life import begin
+from formwright.recipes.session import Session
 from formwright.strategy.gradient import SearchConfig
 from formwright.train import TrainConfig, train
 

@@ -30,8 +30,8 @@ from typing import Any
 
 from formwright.arch import parse
 from formwright.estimate.final import Final
-from formwright.recipes.life import Heeding
 from formwright.recipes.reopen import recipe_of
+from formwright.recipes.session import Heeding
 from formwright.study import Study
 from formwright.tasks import load_task
 from formwright.trial import Trial

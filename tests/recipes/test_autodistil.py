@@ -14,10 +14,11 @@ from formwright.estimate.training import known_task
 from formwright.model import build, load_model, save_model
 from formwright.recipes import autodistil
 from formwright.recipes.autodistil import HALF
-from formwright.recipes.life import SUPERNET, begin, conduct
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.picking import Row, best_first
 from formwright.recipes.recipe import recipe
 from formwright.recipes.reopen import recipe_of
+from formwright.recipes.session import SUPERNET
 from formwright.recipes.taught import teacher_folder
 from formwright.space.students import sub_spaces
 from formwright.space.union import PART

@@ -19,9 +19,10 @@ from formwright.estimate.training import known_task
 from formwright.model import build, load_model
 from formwright.ops.base import Builder, Context
 from formwright.recipes import dartformer, oneshot
-from formwright.recipes.life import SUPERNET, Session, begin, conduct
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.ranking import unlike
 from formwright.recipes.recipe import recipe
+from formwright.recipes.session import SUPERNET, Session
 from formwright.space.dartformer import TINY, Encoders, all_heads
 from formwright.strategy.gradient import UniformPolicy
 from formwright.strategy.gradient.pruning import SupernetTrainer

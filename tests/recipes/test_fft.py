@@ -23,9 +23,10 @@ from formwright.errors import InputError
 from formwright.estimate.training import known_task
 from formwright.model import Model, build, save_model
 from formwright.recipes import fft
-from formwright.recipes.life import SUPERNET, Session, begin, conduct, model_of
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.priced import Finding, changed_to_cost
 from formwright.recipes.recipe import recipe
+from formwright.recipes.session import SUPERNET, Session, model_of
 from formwright.space.components import Cut, Kept, predicted
 from formwright.strategy.gradient import (
     BernoulliPolicy,

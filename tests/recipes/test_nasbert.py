@@ -13,9 +13,10 @@ from formwright.estimate.training import known_task
 from formwright.model import build, load_model, save_model
 from formwright.recipes import nasbert
 from formwright.recipes.chain_costs import Between, ChainCosts
-from formwright.recipes.life import SUPERNET, Session, begin, conduct
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.nasbert import PLAIN
 from formwright.recipes.recipe import recipe
+from formwright.recipes.session import SUPERNET, Session
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.trace import Trace

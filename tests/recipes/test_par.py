@@ -21,7 +21,8 @@ from formwright.errors import InputError
 from formwright.model import load_model
 from formwright.ops.past import Past
 from formwright.recipes import par
-from formwright.recipes.life import SUPERNET, Session, begin, conduct
+from formwright.recipes.life import begin, conduct
+from formwright.recipes.session import SUPERNET, Session
 from formwright.space import named_space
 from formwright.strategy.gradient import (
     GumbelPolicy,

@@ -10,8 +10,9 @@ from formwright.arch import Program
 from formwright.arch.graph.instruction import Instruction
 from formwright.errors import InputError
 from formwright.recipes import primer
-from formwright.recipes.life import Session, begin
+from formwright.recipes.life import begin
 from formwright.recipes.primer import Primer, simplify, tolerance
+from formwright.recipes.session import Session
 from formwright.space.genes import gene_data
 from formwright.strategy.hurdles import expected_cost
 from formwright.testing import RecipeTestCase

@@ -11,8 +11,8 @@ import pytest
 from formwright.errors import FormwrightError
 from formwright.estimate import Counted
 from formwright.recipes.headline import conclude
-from formwright.recipes.life import Session
 from formwright.recipes.recipe import RECIPES, Named, Recipe
+from formwright.recipes.session import Session
 from formwright.recipes.usual import UsualSearch
 from formwright.space import Space
 from formwright.testing import RecipeTestCase

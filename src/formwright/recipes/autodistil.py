@@ -37,9 +37,9 @@ from formwright.distil.relations import RelationLoss
 from formwright.estimate.inherited import Source
 from formwright.estimate.training import known_task
 from formwright.model import Model
-from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.picking import FROM_TEACHER, FromSuper, Picked, Row, best_first, scored
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
+from formwright.recipes.session import SUPERNET, Session
 from formwright.recipes.taught import Taught
 from formwright.space import TreeSpace
 from formwright.space.students import (

@@ -14,7 +14,7 @@ from formwright.arch.counting import count
 from formwright.arch.layer import Stack
 from formwright.arch.site import Load
 from formwright.cost import Meter
-from formwright.recipes.life import Session
+from formwright.recipes.session import Session
 from formwright.recipes.shrinking import Costs
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from formwright.distil.limits import Limit
 from formwright.distil.methods import AUTO, ESTIMATES, METHODS, Found, known_method
 from formwright.errors import InputError
 from formwright.model import load_model, with_frame
-from formwright.recipes.life import Session
+from formwright.recipes.session import Session
 from formwright.recipes.summary import ON, best_rows
 from formwright.trial import RIVAL, Proposal, Trial
 

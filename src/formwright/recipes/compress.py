@@ -40,8 +40,8 @@ from formwright.errors import InputError, Stopped
 from formwright.estimate import Counted, Estimator, Measured, Together
 from formwright.estimate.cost import meter_for
 from formwright.recipes.choosing import continued, of_methods, taught_on, to_try
-from formwright.recipes.life import Session
 from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
+from formwright.recipes.session import Session
 from formwright.recipes.students import Learnt, known_tuning, own_teacher, proposals
 from formwright.recipes.summary import concluded
 from formwright.space import TreeSpace

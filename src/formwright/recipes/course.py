@@ -22,10 +22,10 @@ from formwright.recipes.finals import (
     rival_proposal,
 )
 from formwright.recipes.headline import is_cost
-from formwright.recipes.life import BEST, Session
 from formwright.recipes.plan import COOLED, PILOT, Plan, counted, loaded, longest, planned, reserve
 from formwright.recipes.rivals import Rival, rivals_for
 from formwright.recipes.samples import samples
+from formwright.recipes.session import BEST, Session
 from formwright.recipes.verdict import instead, verdict
 from formwright.strategy.belief import belief
 from formwright.study.outcome import Outcome

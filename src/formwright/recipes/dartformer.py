@@ -41,10 +41,10 @@ from typing import Any, Self
 from formwright.arch import Architecture, Match
 from formwright.errors import InputError, Stopped
 from formwright.estimate.training import known_task
-from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.oneshot import OneShot
 from formwright.recipes.ranking import AGREE, confidence, unlike
 from formwright.recipes.recipe import known_variant, published_recipe
+from formwright.recipes.session import SUPERNET, Session
 from formwright.space import TreeSpace
 from formwright.space.dartformer import Encoders, PaperTask, Variant
 from formwright.statistics import spearman

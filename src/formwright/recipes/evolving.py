@@ -16,10 +16,10 @@ from formwright.errors import InputError
 from formwright.estimate import Counted, Estimator, Final, Paced, Sound, Together, Training
 from formwright.estimate.training import known_task
 from formwright.recipes.finals import entered, rival_proposal
-from formwright.recipes.life import BEST, Session
 from formwright.recipes.recipe import Phase, Recipe
 from formwright.recipes.rivals import Rival
 from formwright.recipes.samples import samples
+from formwright.recipes.session import BEST, Session
 from formwright.recipes.verdict import verdict
 from formwright.space import Decisions
 from formwright.study import Rules

@@ -43,9 +43,9 @@ from formwright.estimate import Estimator, Together
 from formwright.estimate.inherited import Continued, Found, FromComponents, FromModel, Inherited
 from formwright.estimate.training import known_task
 from formwright.model import Model, check_frame, load_model, read_architecture
-from formwright.recipes.life import Session
 from formwright.recipes.priced import DO, SDO, SIGNS, Method, Priced
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
+from formwright.recipes.session import Session
 from formwright.recipes.taught import read_with
 from formwright.space import Decisions, TreeSpace
 from formwright.space.components import BERT, Cut, Pricing, cut_of, predicted, prices

@@ -13,8 +13,8 @@ import numpy as np
 
 from formwright.arch import notation
 from formwright.estimate import Diverged, Estimator
-from formwright.recipes.life import Session
 from formwright.recipes.rivals import Rival
+from formwright.recipes.session import Session
 from formwright.strategy.forecast import Foresight
 from formwright.study import Study
 from formwright.study.front import eligible

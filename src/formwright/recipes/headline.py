@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from formwright.arch import Architecture, parse
 from formwright.cost import compare
-from formwright.recipes.life import Session
+from formwright.recipes.session import Session
 from formwright.study import Study
 from formwright.study.outcome import Baseline, Outcome
 from formwright.trial import Objective, Trial

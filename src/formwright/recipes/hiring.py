@@ -9,7 +9,7 @@ from formwright.estimate.known import Carried
 from formwright.execute import Request, executor_for, executors
 from formwright.execute.cluster import connect
 from formwright.quantities import Quantity, seconds
-from formwright.recipes.life import Crew, Hire
+from formwright.recipes.session import Crew, Hire
 from formwright.study import Evaluate, Executor
 
 _SUPERNETS = ("par", "fft", "dartformer", "autodistil", "nasbert", "mix")

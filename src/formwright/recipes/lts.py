@@ -37,8 +37,8 @@ from formwright.errors import InputError
 from formwright.estimate import Candidate, Training
 from formwright.estimate.training import known_task
 from formwright.recipes.finals import train_finals
-from formwright.recipes.life import Session
 from formwright.recipes.recipe import Phase, Recipe, known_variant, published_recipe
+from formwright.recipes.session import Session
 from formwright.space import Space, named_space
 from formwright.space.files import read_space
 from formwright.space.lts import lts_space

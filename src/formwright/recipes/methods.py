@@ -16,9 +16,10 @@ from formwright.distil.limits import LATENCY, SPEEDUP, Limit
 from formwright.distil.methods import CHECKS, ESTIMATES, METHODS, Asked, Found
 from formwright.errors import InputError, Stopped
 from formwright.recipes.fft import Fft, known_cut, small
-from formwright.recipes.life import begin, conduct, model_of
+from formwright.recipes.life import begin, conduct
 from formwright.recipes.priced import Finding
 from formwright.recipes.recipe import Phase, Recipe, recipe
+from formwright.recipes.session import model_of
 from formwright.recipes.taught import LIMITS, Taught
 from formwright.space.students import unit_of
 from formwright.strategy.gradient import SearchConfig

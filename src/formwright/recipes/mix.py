@@ -37,9 +37,9 @@ from formwright.estimate import Counted, Together
 from formwright.estimate.shared import Shared
 from formwright.estimate.training import known_task
 from formwright.execute import executor_for
-from formwright.recipes.life import Session
 from formwright.recipes.recipe import RECIPES, Named
 from formwright.recipes.rivals import rivals_for
+from formwright.recipes.session import Session
 from formwright.recipes.sweep import Swept, method_of
 from formwright.recipes.taught import Timer
 from formwright.space import Decisions, TreeSpace, space_for

@@ -37,9 +37,9 @@ from formwright.estimate.inherited import Source
 from formwright.estimate.training import known_task
 from formwright.model import Model
 from formwright.recipes.chain_costs import Between, ChainCosts
-from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.picking import Row
 from formwright.recipes.recipe import Phase, known_variant, published_recipe
+from formwright.recipes.session import SUPERNET, Session
 from formwright.recipes.shrinking import Shrinking, Shrunk
 from formwright.recipes.taught import Taught
 from formwright.space.chain import ChainSpace, Links

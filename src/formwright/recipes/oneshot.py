@@ -19,9 +19,9 @@ from formwright.estimate import Counted, Estimator, Final, Measured, Together, T
 from formwright.estimate.training import known_task
 from formwright.recipes.finals import entered, rival_proposal
 from formwright.recipes.headline import conclude, paired
-from formwright.recipes.life import Session
 from formwright.recipes.recipe import Phase, Recipe
 from formwright.recipes.rivals import Rival
+from formwright.recipes.session import Session
 from formwright.recipes.verdict import verdict
 from formwright.space import TreeSpace
 from formwright.study import Rules

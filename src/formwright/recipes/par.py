@@ -43,7 +43,6 @@ from formwright.errors import InputError
 from formwright.estimate import Estimator
 from formwright.estimate.phased import Phased
 from formwright.estimate.training import known_task
-from formwright.recipes.life import Session
 from formwright.recipes.orders import (
     LETTERS,
     NOTHING,
@@ -56,6 +55,7 @@ from formwright.recipes.orders import (
     word_of,
 )
 from formwright.recipes.recipe import known_variant, published_recipe
+from formwright.recipes.session import Session
 from formwright.recipes.sweep import Swept, method_of
 from formwright.space import Decisions, TreeSpace
 from formwright.space.order import order_space

@@ -11,7 +11,7 @@ from formwright.errors import InputError
 from formwright.estimate.base import Work
 from formwright.estimate.inherited import Source, dropouts, fitted, searched_supernet
 from formwright.model import Model, load_model
-from formwright.recipes.life import SUPERNET
+from formwright.recipes.session import SUPERNET
 from formwright.recipes.taught import teacher_folder
 from formwright.space import Decisions
 from formwright.space.union import PART

@@ -26,8 +26,8 @@ from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import Model
 from formwright.recipes.headline import champion, paired
-from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.oneshot import OneShot
+from formwright.recipes.session import SUPERNET, Session
 from formwright.recipes.taught import LIMITS, Timer
 from formwright.space import Decisions, Space
 from formwright.strategy.gradient import (

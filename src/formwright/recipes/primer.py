@@ -30,8 +30,8 @@ from formwright.arch.position import Sinusoid
 from formwright.arch.style import Style
 from formwright.estimate.training import known_task
 from formwright.recipes.evolving import Evolving
-from formwright.recipes.life import Session
 from formwright.recipes.recipe import published_recipe
+from formwright.recipes.session import Session
 from formwright.space import Decisions, Space
 from formwright.space.programs import ProgramSpace, primer
 from formwright.strategy.hurdles import doubling

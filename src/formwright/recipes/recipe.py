@@ -23,7 +23,7 @@ from formwright.study import Rules, Study
 from formwright.trial import Objective
 
 if TYPE_CHECKING:
-    from formwright.recipes.life import Session
+    from formwright.recipes.session import Session
 
 Phase = Callable[["Session"], None]
 PRESETS = ("paper", "small", "smoke")

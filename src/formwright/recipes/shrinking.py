@@ -15,8 +15,8 @@ from formwright.distil.assembly import Block
 from formwright.distil.bins import Bins, drawn, halved, settled
 from formwright.distil.imitation import BlockLoss
 from formwright.estimate.inherited import searched_supernet
-from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.picking import scored
+from formwright.recipes.session import SUPERNET, Session
 from formwright.space.chain import ChainSpace
 from formwright.strategy.gradient import ListedPolicy, SearchConfig
 from formwright.supernet import Supernet

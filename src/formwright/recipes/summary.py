@@ -17,8 +17,8 @@ from formwright.distil.whole import same_answers
 from formwright.errors import InputError, SpecError
 from formwright.estimate.spread import interval, standard_error
 from formwright.model import load_model
-from formwright.recipes.life import Session, described, model_of
 from formwright.recipes.samples import samples_of
+from formwright.recipes.session import Session, described, model_of
 from formwright.study.outcome import Outcome
 from formwright.trial import Objective
 

@@ -19,8 +19,8 @@ from formwright.cost import Meter
 from formwright.cost.table import Table, measured_entries, pieces_of, thinned
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
-from formwright.recipes.life import SUPERNET, Session
 from formwright.recipes.oneshot import OneShot
+from formwright.recipes.session import SUPERNET, Session
 from formwright.recipes.taught import Timer
 from formwright.space import Decisions, TreeSpace
 from formwright.strategy.gradient.ladder import MORE, lowest_kept

@@ -23,8 +23,8 @@ from formwright.estimate.inherited import BASELINE, Inherited, Source, dropouts
 from formwright.estimate.training import known_task
 from formwright.model import Model, check_frame, load_model, read_architecture, with_frame
 from formwright.recipes.headline import paired
-from formwright.recipes.life import Session
 from formwright.recipes.oneshot import OneShot
+from formwright.recipes.session import Session
 from formwright.study.outcome import Outcome
 from formwright.tasks import Task
 from formwright.train import TrainConfig

@@ -43,10 +43,10 @@ from formwright.estimate.training import known_task
 from formwright.recipes.checks import check_usual, check_width
 from formwright.recipes.course import Course
 from formwright.recipes.headline import conclude, is_cost
-from formwright.recipes.life import Session
 from formwright.recipes.plan import COOLED, ETA, PILOT, Plan
 from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
 from formwright.recipes.rivals import Rival, rivals_for
+from formwright.recipes.session import Session
 from formwright.space import (
     Crossable,
     Decisions,

@@ -14,7 +14,7 @@ from typing import Any
 
 from formwright.arch import parse
 from formwright.recipes.headline import headline_objectives, paired
-from formwright.recipes.life import Session, as_baseline
+from formwright.recipes.session import Session, as_baseline
 from formwright.study.front import eligible
 from formwright.study.outcome import Outcome
 from formwright.trial import Objective, Trial

@@ -8,8 +8,9 @@ import numpy as np
 from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.cache import Ragged
-from formwright.tasks.examples import ExampleTask, Split
+from formwright.tasks.examples import ExampleTask
 from formwright.tasks.lm import StreamTask
+from formwright.tasks.splits import Split
 
 
 def held_out(task: Any, share: float) -> tuple[Any, Any]:

@@ -19,9 +19,10 @@ from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Stored, cached, small_dtype
-from formwright.tasks.examples import Classification, Later, Split, generated, pool_of, stored_split
+from formwright.tasks.examples import Classification, pool_of
 from formwright.tasks.guide import Guide, option
 from formwright.tasks.registry import Options, task
+from formwright.tasks.splits import Later, Split, generated, stored_split
 from formwright.tasks.text import Symbols
 
 # 0 is padding, 1 to 10 the digits, then the openers and the closing bracket, 16 is unused (the

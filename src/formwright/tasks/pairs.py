@@ -28,10 +28,11 @@ from formwright.tasks.classify import (
     ClassifyOptions,
     from_files,
 )
-from formwright.tasks.examples import Classification, Later, Split, generated
+from formwright.tasks.examples import Classification
 from formwright.tasks.files import find_splits
 from formwright.tasks.guide import FROM_FILES, Column, Guide, option
 from formwright.tasks.registry import Options, task
+from formwright.tasks.splits import Later, Split, generated
 from formwright.tasks.tables import TABLES
 
 _SEEDS = {"train": 21, "valid": 22, "test": 23}

@@ -22,9 +22,10 @@ from formwright.errors import InputError
 from formwright.tasks.base import Task
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Ragged
-from formwright.tasks.examples import Classification, ExampleTask, Split, generated
+from formwright.tasks.examples import Classification, ExampleTask
 from formwright.tasks.guide import Guide, option
 from formwright.tasks.registry import Options, task
+from formwright.tasks.splits import Split, generated
 from formwright.tasks.tag import Tagging
 
 _SEEDS = {"train": 11, "valid": 12, "test": 13}

@@ -8,7 +8,7 @@ import numpy as np
 
 from formwright.errors import InputError
 from formwright.tasks.cache import Stored, small_dtype
-from formwright.tasks.examples import summary
+from formwright.tasks.splits import summary
 from formwright.tasks.text import Tokenizer, make_tokenizer
 
 _LONGEST = {"bytes": 1024, "chars": 1024}  # tokens read at most when the user does not say

@@ -23,11 +23,12 @@ from formwright.errors import InputError
 from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Stored, cached, small_dtype
-from formwright.tasks.examples import ExampleTask, Split, restored, summary, with_notes
+from formwright.tasks.examples import ExampleTask, restored
 from formwright.tasks.files import FILES_VERSION, Sources, fill_splits, find_splits, suffix_of
 from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import task
+from formwright.tasks.splits import Split, summary, with_notes
 from formwright.tasks.tables import TABLES, Row, Table, read_json, read_table
 from formwright.tasks.text import Spans, TextOptions, Tokenizer, make_tokenizer
 

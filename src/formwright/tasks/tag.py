@@ -20,14 +20,7 @@ from formwright.errors import InputError
 from formwright.tasks import metrics, notes
 from formwright.tasks.base import IGNORED, Batch, Task
 from formwright.tasks.cache import Ragged, Stored, cached, small_dtype
-from formwright.tasks.examples import (
-    ExampleTask,
-    Split,
-    restored,
-    summary,
-    token_loss,
-    with_notes,
-)
+from formwright.tasks.examples import ExampleTask, restored, token_loss
 from formwright.tasks.files import FILES_VERSION, find_splits
 from formwright.tasks.guide import FROM_FILES, PACKED, Column, Guide, option
 from formwright.tasks.records import longest_of
@@ -43,6 +36,7 @@ from formwright.tasks.sentences import (
     read_sentences,
     with_splits,
 )
+from formwright.tasks.splits import Split, summary, with_notes
 from formwright.tasks.text import TOKENIZERS, TextOptions, Tokenizer, make_tokenizer
 
 

@@ -26,16 +26,7 @@ from formwright.tasks import metrics
 from formwright.tasks.base import IGNORED, Batch, Task, device_of
 from formwright.tasks.batching import draw
 from formwright.tasks.cache import Stored, cached, small_dtype
-from formwright.tasks.examples import (
-    ExampleTask,
-    Split,
-    generated,
-    restored,
-    stored_split,
-    summary,
-    token_loss,
-    with_notes,
-)
+from formwright.tasks.examples import ExampleTask, restored, token_loss
 from formwright.tasks.files import FILES_VERSION, Sources
 from formwright.tasks.guide import Guide, option
 from formwright.tasks.parallel import (
@@ -48,6 +39,7 @@ from formwright.tasks.parallel import (
 )
 from formwright.tasks.records import longest_of
 from formwright.tasks.registry import Options, task
+from formwright.tasks.splits import Split, generated, stored_split, summary, with_notes
 from formwright.tasks.text import Symbols, TextOptions, Words, make_tokenizer
 
 _SPECIALS = ("pad", "unknown", "begin", "end")
