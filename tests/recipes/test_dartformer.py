@@ -307,7 +307,10 @@ def test_other_presets_train_the_supernet_like_the_models_that_it_ranks(variant:
     assert made.search == longer
     assert (made.subset, made.by, made.top) == (3, "loss", 3)
     assert (printed.subset, printed.by) == (3 if variant == "layers" else None, "accuracy")
-    assert not any(getattr(block.kind, "lra", False) for _, block in made.encoders.blocks)
+    odd = {name for name, block in made.encoders.blocks if getattr(block.kind, "lra", False)}
+    assert odd == {"sparse"}, "whose first vector would see nothing: a class is read from there"
+    assert (made.among is None) == (variant in ("prune", "layers"))
+    assert printed.among is None
     lra = [getattr(block.kind, "lra", True) for _, block in printed.encoders.blocks]
     assert all(lra)
 

@@ -172,6 +172,39 @@ def test_halves_agree_where_there_is_something_to_see_and_not_on_noise() -> None
     assert agreed[1] > 0.8
 
 
+def test_blocks_in_company_are_worth_what_groups_with_them_have_more(tmp_path: Path) -> None:
+    row = {"blocks": (300, 10, 5, 200, 0)}
+    oracle = Oracle(row)
+    stages = run_stages(Rule(1, at_once=True, among=2), names(row), oracle, tmp_path)
+    assert stages is not None
+    assert oracle.passes == 1 + 10, "all, and every pair"
+    assert stages[-1].alive == {"blocks": (0,)}
+    # with it, it and one of the four others; without it, two of the others
+    for option, worth in enumerate(row["blocks"]):
+        rest = (sum(row["blocks"]) - worth) / 4
+        expected = (worth + rest - 2 * rest) / 2000
+        assert stages[0].scores["blocks"][option] == pytest.approx(expected)
+    assert stages[0].certain
+
+
+@pytest.mark.parametrize(("live", "among", "count"), [(9, 3, 84), (36, 3, 360), (5, 2, 10)])
+def test_groups_hold_every_block_equally_often(live: int, among: int, count: int) -> None:
+    groups = Rule(1, among=among).groups(range(live))
+    often = [sum(option in group for group in groups) for option in range(live)]
+    assert len(groups) >= count
+    assert all(len(set(group)) == among for group in groups)
+    assert max(often) - min(often) <= max(1, 0.2 * max(often))
+
+
+def test_where_no_more_are_left_than_stand_together_one_is_masked(tmp_path: Path) -> None:
+    row = {"blocks": (30, 10, 50)}
+    found = [
+        run_stages(Rule(1, among=among), names(row), Oracle(row), tmp_path / str(among))
+        for among in (None, 3)
+    ]
+    assert found[0] == found[1]
+
+
 def test_another_seed_looks_once_and_is_not_asked_again(tmp_path: Path) -> None:
     row = {"blocks": (0, 50, 3)}
     oracle = Oracle(row)
@@ -203,7 +236,8 @@ def test_a_block_that_puts_nothing_out_is_worth_exactly_nothing_without_renormal
     config = TrainConfig(steps=2, batch_tokens=256)
     trainer = SupernetTrainer(supernet, TASK, config, after=1, folder=tmp_path, renormalise=False)
     alive = {"blocks": tuple(range(9))}
-    answers = trainer.answers(alive, [None, ("blocks", local)])
+    others = tuple(i for i in range(9) if i != local)
+    answers = trainer.answers(alive, [None, ("blocks", others)])
     assert answers is not None
     whole, without = answers
     assert len(whole.right) == len(whole.loss) == 40
@@ -238,10 +272,9 @@ class Oracle:
         self.passes += len(masks)
         found = []
         for mask in masks:
-            blocks = ((name, option) for name, options in alive.items() for option in options)
-            right = sum(
-                self.worth[name][option] for name, option in blocks if (name, option) != mask
-            )
+            on = {**alive, **({mask[0]: mask[1]} if mask else {})}
+            blocks = ((name, option) for name, options in on.items() for option in options)
+            right = sum(self.worth[name][option] for name, option in blocks)
             answers = (np.arange(self.examples) < right).astype(float)
             found.append(Answers(answers, self.harm * answers))
         return found

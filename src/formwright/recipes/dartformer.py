@@ -92,6 +92,8 @@ class Dartformer(OneShot):
         search: Training of the supernet, up to the first look at its blocks.
         after: Steps after each removal.
         subset: Blocks of a layer that a batch runs through; None runs all.
+        among: Score blocks in groups of so many, with them against without them; None masks one of
+            all, as the paper does.
         renormalise: Whether the others share what a masked block had.
         by: What blocks are ranked by: the loss that rises without them, or the accuracy lost.
         seeds: Supernets; those after the first only say how far they agree with its ranking.
@@ -105,6 +107,7 @@ class Dartformer(OneShot):
     encoders: Encoders
     after: int
     subset: int | None = None
+    among: int | None = None
     renormalise: bool = True
     by: Measure = "loss"
     seeds: int = 1
@@ -117,6 +120,8 @@ class Dartformer(OneShot):
     def __post_init__(self) -> None:
         if self.by not in ("loss", "accuracy"):
             raise InputError(f"by={self.by!r} ranks nothing; use loss or accuracy.")
+        if self.among is not None and self.among < 1:
+            raise InputError(f"among={self.among} is no company; give at least 1, or None for all.")
         if self.seeds < 1 or self.top < 0:
             raise InputError(
                 f"seeds={self.seeds}, top={self.top} cannot be used; give at least one supernet, "
@@ -128,10 +133,10 @@ class Dartformer(OneShot):
         """How blocks are chosen."""
         heads = self.encoders.heads
         return {
-            "best": Rule(1, at_once=True),
-            "oneshot": Rule(min(ONE_SHOT, heads), at_once=True),
-            "prune": Rule(heads),
-            "layers": Rule(1),
+            "best": Rule(1, at_once=True, among=self.among),
+            "oneshot": Rule(min(ONE_SHOT, heads), at_once=True, among=self.among),
+            "prune": Rule(heads, among=self.among),
+            "layers": Rule(1, among=self.among),
         }[self.variant]
 
     @property
@@ -318,7 +323,8 @@ def paper(variant: str = "best") -> Dartformer:
 def small(variant: str = "best") -> Dartformer:
     """Lists of up to 29 tokens, two layers of width 32: minutes on two cores.
 
-    Three blocks are live per batch, for twice the steps that all of them would be trained for.
+    Three blocks are live per batch, for twice the steps that all of them would be trained for, and
+    where there is one look, they are scored in threes.
     """
     task = "listops-tiny?pool=cls"
     encoders = Encoders.tiny(known_task(task).frame, heads=4 if variant == "oneshot" else 2)
@@ -334,6 +340,7 @@ def small(variant: str = "best") -> Dartformer:
         search=training.replace(steps=2400),
         after=60,
         subset=3,
+        among=3 if variant in ("best", "oneshot") else None,
         by="loss",
         training=training,
         longer=3,
@@ -357,6 +364,7 @@ def smoke(variant: str = "best") -> Dartformer:
         search=made.search.replace(steps=6, batch_tokens=256, warmup=1, checkpoint_every=2),
         after=2,
         subset=2,
+        among=made.among and 2,
         training=made.training.replace(steps=2, batch_tokens=256, warmup=1, score_batches=1),
         random=1,
     )

@@ -13,6 +13,8 @@ not been.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -38,7 +40,8 @@ from formwright.train import TrainConfig
 from formwright.train.checkpoint import read_latest
 
 _KEPT = 2**29  # bytes of blocks' answers that may be kept while blocks are masked
-Mask = tuple[str, int] | None  # a decision and the option that is left out; None leaves none out
+_GROUPS = 10  # groups for each block, where there are more
+Mask = tuple[str, tuple[int, ...]] | None  # a decision and what of it is on; None leaves all on
 Say = Callable[[str], None]
 Stop = Callable[[], bool]
 
@@ -50,10 +53,18 @@ class Rule:
     Args:
         keep: Blocks of each decision that are left at the end.
         at_once: Keep the best after one look; otherwise the worst is dropped, again and again.
+        among: Score blocks in groups of so many, with them against without them; None masks one of
+            all that are live, and so where no more than that are live.
     """
 
     keep: int
     at_once: bool = False
+    among: int | None = None
+
+    @property
+    def company(self) -> str:
+        """Among how many a block is scored, in words."""
+        return f", in groups of {self.among}" if self.among else ""
 
     def looks_at(self, alive: Alive) -> str | None:
         """The decision to score next: the first of those with most blocks; None at the end."""
@@ -65,6 +76,19 @@ class Rule:
         if self.at_once:
             return len(alive)
         return sum(max(0, len(options) - self.keep) for options in alive.values())
+
+    def groups(self, live: Sequence[int]) -> list[tuple[int, ...]]:
+        """Blocks that are on together, group by group; all groups if there are few of them."""
+        assert self.among is not None
+        if comb(len(live), self.among) <= _GROUPS * len(live):
+            return list(combinations(live, self.among))
+        rng = Random(len(live))
+        found: list[tuple[int, ...]] = []
+        while len(found) < _GROUPS * len(live):  # every block about as often as any other
+            order = rng.sample(live, len(live))
+            for first in range(0, len(live) - self.among + 1, self.among):
+                found.append(tuple(sorted(order[first : first + self.among])))
+        return found
 
     def kept(self, ranked: Sequence[int]) -> int:
         """How many of the ranked options stay."""
@@ -117,12 +141,12 @@ def run_stages(
     unit = "accuracy, in points, that is lost" if by == "accuracy" else "loss, in nats, that rises"
     say(
         f"training a supernet of {sum(map(len, words.values()))} blocks for {steps:,} steps; a "
-        f"block is worth the {unit} without it"
+        f"block is worth the {unit} without it{rule.company}"
     )
     if stages:
         alive = stages[-1].left()
     while (name := rule.looks_at(alive)) is not None:
-        scores = _scored(trainer, stages, alive, name, by)
+        scores = _scored(rule, trainer, stages, alive, name, by)
         if scores is None:
             return None
         now = Stage(len(stages), alive, {}, "", step=trainer.step(len(stages)))
@@ -159,7 +183,7 @@ def first_look(
     name = rule.looks_at(alive)
     if name is None:
         return None
-    scores = _scored(trainer, [], alive, name, by)
+    scores = _scored(rule, trainer, [], alive, name, by)
     if scores is None:
         return None
     now = Stage(0, alive, {}, "", step=trainer.step(0))
@@ -182,14 +206,20 @@ def listed(names: Sequence[str], options: Sequence[int]) -> str:
 
 
 def _scored(
-    trainer: Trainer, stages: list[Stage], alive: Alive, name: str, by: Measure
+    rule: Rule, trainer: Trainer, stages: list[Stage], alive: Alive, name: str, by: Measure
 ) -> Scores | None:
     if not trainer.advance(stages):
         return None
-    found = trainer.answers(alive, [None, *((name, option) for option in alive[name])])
+    live = alive[name]
+    apart = rule.among is None or len(live) <= rule.among
+    groups = [tuple(o for o in live if o != gone) for gone in live] if apart else rule.groups(live)
+    found = trainer.answers(alive, [None, *((name, group) for group in groups)])
     if found is None:
         return None
-    return Scores(found[0], dict(zip(alive[name], found[1:], strict=True)), by)
+    whole, rest = found[0], found[1:]
+    if apart:
+        return Scores(whole, dict(zip(live, rest, strict=True)), by)
+    return Scores.in_groups(whole, list(zip(groups, rest, strict=True)), by)
 
 
 def _decided(
@@ -380,7 +410,7 @@ class SupernetTrainer:
             for option in range(len(slot.values)):
                 if option not in alive[slot.name]:
                     policy.mask(slot.name, option)
-        gates = [policy.gates_without(*mask) if mask else policy.all_gates() for mask in masks]
+        gates = [policy.gates_with(*mask) if mask else policy.all_gates() for mask in masks]
         found: list[list[Answers]] = [[] for _ in masks]
         self.supernet.eval()
         for batch in self.task.batches("valid", batch_tokens=self._tokens(alive)):

@@ -5,7 +5,7 @@ and in each batch only some of them (its appendix B, after PC-DARTS). The rule o
 https://arxiv.org/abs/2108.04392, masks without renormalising the others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -53,6 +53,13 @@ class UniformPolicy(GatePolicy):
         rows = {slot.name: self.live_options(slot.name) for slot in self.gated}
         rows[name] = [index for index in rows[name] if index != option]
         return self._gates(rows)
+
+    def gates_with(self, name: str, options: Sequence[int]) -> Gates:
+        """The same with these options of a decision on, and no others of it."""
+        for option in options:
+            self._index(name, option)
+        rows = {slot.name: self.live_options(slot.name) for slot in self.gated}
+        return self._gates({**rows, name: sorted(options)})
 
     def expected(self) -> Tensor:
         gates = self.all_gates()
