@@ -130,9 +130,8 @@ def said(outcome: dict[str, Any]) -> str:
     """What a headline claims, in a word."""
     words = (
         ("and level with it", "as good"), ("times faster", "faster"),
-        ("is better than", "better"), ("is level with", "level"),
-        ("may turn that round", "doubt"), ("will be ahead", "rival"),
-        ("Nothing was as good", "rival"),
+        ("is better than", "better"), ("will be ahead", "rival"), ("is level with", "level"),
+        ("may turn that round", "doubt"), ("Nothing was as good", "rival"),
     )  # fmt: skip
     return next((name for part, name in words if part in outcome["headline"]), "nothing")
 

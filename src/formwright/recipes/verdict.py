@@ -193,17 +193,16 @@ def _not_held(duel: Duel, times: float, values: str, after: str) -> str:
     ours, theirs, cost = duel.ours, duel.theirs, duel.cost
     assert cost is not None
     price = f"at {1 / times:.2f} times its {cost.name}"
+    later = f"by their pace {theirs.note} will be ahead after four times as many steps"
     if duel.lead >= duel.level:
-        turn = (
-            f"by their pace {theirs.note} will be ahead after four times as many steps"
-            if duel.overtaken
-            else "it learns more slowly by now, and a longer training may turn that round"
-        )
+        slower = "it learns more slowly by now, and a longer training may turn that round"
+        turn = later if duel.overtaken else slower
         return (
             f"Trial {ours.number} is ahead of {theirs.note}, {price}: {values}{after}; but {turn}."
         )
     if abs(duel.lead) < duel.level:
-        return f"Trial {ours.number} is level with {theirs.note}, {price}: {values}{after}."
+        turn = f"; but {later}" if duel.overtaken else ""
+        return f"Trial {ours.number} is level with {theirs.note}, {price}: {values}{after}{turn}."
     return (
         f"Nothing was as good as {theirs.note}; the best is trial {ours.number}, {price}: "
         f"{values}{after}."
