@@ -127,11 +127,12 @@ def row(task: str, minutes: int, workers: int, seed: int, out: Path) -> dict[str
 
 
 def said(outcome: dict[str, Any]) -> str:
-    """What a headline claims, in a word."""
+    """What a headline claims, in a word; the rival, where that is the model to take."""
+    if any(note.startswith("The model to take is") for note in outcome["notes"]):
+        return "rival"
     words = (
         ("and level with it", "as good"), ("times faster", "faster"),
-        ("is better than", "better"), ("will be ahead", "rival"), ("is level with", "level"),
-        ("may turn that round", "doubt"), ("Nothing was as good", "rival"),
+        ("is better than", "better"), ("is level with", "level"), ("is ahead of", "ahead"),
     )  # fmt: skip
     return next((name for part, name in words if part in outcome["headline"]), "nothing")
 

@@ -147,6 +147,25 @@ def test_hypervolume_grows_as_computed_by_hand() -> None:
     assert "covers 56.2 % and its random control (2 trials) 37.5 %" in progress_words(info)
 
 
+def test_what_hand_designed_members_leave_behind_covers_nothing() -> None:
+    trials = [
+        done(0, 2.0, 2.0, origin="seed"),  # what just keeps up has a loss of 2.1
+        done(1, 4.0, 4.0, origin="control"),
+        done(2, 3.0, 4.0, origin="control"),
+        done(3, 2.09, 3.0),
+        done(4, 1.1, 2.0),
+        done(5, 3.9, 0.0),
+    ]
+    info = progress_info(material(trials))
+    assert info is not None
+    assert info.barred
+    assert info.random is not None
+    assert max(step.volume for step in info.random.steps) == 0.0, "fast, and far behind"
+    assert info.found.trials == 3, "the hand-designed one was not found"
+    assert info.found.steps[-1].volume == pytest.approx(0.01 * 0.75 + 0.99 * 0.5, abs=1e-6)
+    assert "keeps up with the hand-designed models" in progress_words(info)
+
+
 def test_hypervolume_of_three_objectives_is_close_to_the_exact_one() -> None:
     three = (*TWO, Objective("size"))
     trials = [

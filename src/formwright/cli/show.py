@@ -66,13 +66,10 @@ def print_study(study: "Study") -> None:
     if control:
         cost = f"{control['seconds']:.0f} s of" if control["seconds"] >= 1 else control["trials"]
         random, found = (share_words(control[name]) for name in ("random", "search"))
-        what = "of the way from the worst value to the best"
-        if len(study.objectives) > 1:
-            what = "of the box between the worst and the best values (hypervolume)"
         print(
             wrapped(
-                f"random search at equal cost ({cost} trials) covers {random} {what}, this search "
-                f"{found}"
+                f"random search at equal cost ({cost} trials) covers {random} {control['box']}, "
+                f"this search {found}"
             )
         )
     for text in (outcome.headline, *outcome.notes):
@@ -109,7 +106,7 @@ def _trial_data(study: "Study", trial: "Trial") -> dict[str, Any]:
     }
 
 
-def _control(study: "Study") -> dict[str, float] | None:
+def _control(study: "Study") -> dict[str, Any] | None:
     """Random search against this search, both at the cost of the random trials.
 
     None where trials were given to be compared: their order says nothing.
@@ -129,4 +126,5 @@ def _control(study: "Study") -> dict[str, float] | None:
         curve.at_cost(seconds) if by_time else curve.at_trials(trials)
         for curve in (info.random, info.found)
     )
-    return {"seconds": seconds, "trials": trials, "random": random, "search": found}
+    about = {"seconds": seconds, "trials": trials, "box": info.box}
+    return {**about, "random": random, "search": found}

@@ -88,7 +88,7 @@ class Duel:
 
     @property
     def overtaken(self) -> bool:
-        """Whether theirs will be better after four times as many steps, as their pace has it."""
+        """Whether theirs is expected to be better after four times as many steps, by their pace."""
         return self.later <= -self.level
 
     @property
@@ -193,7 +193,7 @@ def _not_held(duel: Duel, times: float, values: str, after: str) -> str:
     ours, theirs, cost = duel.ours, duel.theirs, duel.cost
     assert cost is not None
     price = f"at {1 / times:.2f} times its {cost.name}"
-    later = f"by their pace {theirs.note} will be ahead after four times as many steps"
+    later = f"by their pace {theirs.note} may be ahead after four times as many steps"
     if duel.lead >= duel.level:
         slower = "it learns more slowly by now, and a longer training may turn that round"
         turn = later if duel.overtaken else slower

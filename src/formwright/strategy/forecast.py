@@ -24,6 +24,7 @@ from formwright.trial import Objective, Trial
 
 PACE = 0.2  # what counts of the last doubling's gain, for each doubling that is left
 CAPACITY = 0.05  # and of the logarithm of the parameters, where data are plenty
+REACH = 1.05  # an expected error, as a share of the best hand-designed model's, that keeps up
 _SIZE = 1e5  # parameters that count as none: a constant for all models
 _LEAST = 0.01  # of an error: no score is perfect
 _DOUBT = 1.0  # pairs of trials that speak for forecasts as they are

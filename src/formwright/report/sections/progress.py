@@ -4,6 +4,9 @@ The random control is part of the study; each of the two is drawn over its own c
 first scaled so that the best and the worst of all trials are 0 and 1, and the worst is the
 reference, so the hypervolume is a share of the box between them. It is exact for one and two
 objectives; for more it is the share of a fixed set of points in the box that is dominated.
+
+A search that began with hand-designed members is held against them: what is expected to end behind
+the best of them covers nothing, however cheap it is, and they themselves are not counted as found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +29,10 @@ from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import duration, plural, share_words
-from formwright.strategy.forecast import forecast
+from formwright.strategy.forecast import REACH, forecast
 from formwright.strategy.pareto import hypervolume
 from formwright.study.front import eligible
-from formwright.trial import APART, RANDOM, Objective, Trial
+from formwright.trial import APART, RANDOM, SEED, Objective, Trial
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -68,6 +71,15 @@ class ProgressInfo(NamedTuple):
     found: Curve
     random: Curve | None
     alone: bool  # whether there is one objective only
+    barred: bool = False  # whether only what keeps up with hand-designed members counts
+
+    @property
+    def box(self) -> str:
+        """What the shares are of, in words."""
+        worst = "what just keeps up with the hand-designed models" if self.barred else "the worst"
+        if self.alone:
+            return f"of the way from {worst} to the best value"
+        return f"of the box between {worst} and the best values"
 
 
 def progress_info(material: Material) -> ProgressInfo | None:
@@ -80,16 +92,31 @@ def progress_info(material: Material) -> ProgressInfo | None:
     counted = [trial for trial in done if trial.rung == rung]
     costs = np.array([trial.costs(material.objectives) for trial in counted])
     low, high = costs.min(axis=0), costs.max(axis=0)
+    bar = _bar(counted, material.objectives[0])
+    if bar is not None:
+        high[0] = min(high[0], bar)
     box = low, np.where(high > low, high - low, 1.0)
     counting = {trial.number for trial in counted}
-    staged = [trial for trial in trials if trial.rung == rung and not trial.rival]
+    staged = [t for t in trials if t.rung == rung and not (t.rival or t.origin == SEED)]
+    staged = staged or [t for t in trials if t.rung == rung and not t.rival]
     apart = [trial for trial in staged if trial.details.get(APART)]
     controls = apart or [trial for trial in staged if drawn_evenly(trial)]
     others = [trial for trial in staged if not trial.control]
     compared = len(controls) >= _FEW and bool(others)
     random = grown(controls, counting, material.objectives, box) if compared else None
     found = grown(others or controls, counting, material.objectives, box)
-    return ProgressInfo(found, random, len(material.objectives) == 1)
+    return ProgressInfo(found, random, len(material.objectives) == 1, bar is not None)
+
+
+def _bar(trials: Sequence[Trial], quality: Objective) -> float | None:
+    """The cost, in quality, of what just keeps up with the best hand-designed member."""
+    byhand = [trial.values[quality.name] for trial in trials if trial.origin == SEED]
+    if not byhand or len(byhand) == len(trials):
+        return None
+    best = quality.sign * min(quality.sign * value for value in byhand)
+    if quality.direction == "min":
+        return best * REACH if best > 0 else None
+    return -(1 - (1 - best) * REACH) if 0 <= best <= 1 else None
 
 
 def _expected(material: Material, trial: Trial) -> Trial:
@@ -153,9 +180,7 @@ def progress_words(info: ProgressInfo) -> str:
     """Search and random search at equal cost, in words."""
     if info.found.trials < _FEW:
         return "One trial reached the last stage, with nothing to compare it with."
-    verb, what = "covers", "of the box between the worst and the best values"
-    if info.alone:
-        verb, what = "gets", "of the way from the worst value to the best"
+    verb, what = "gets" if info.alone else "covers", info.box
     end = info.found.at_cost(info.found.seconds)
     whole = f"The search {verb} {share_words(end)} {what}, in {duration(info.found.seconds)}"
     if info.random is None:

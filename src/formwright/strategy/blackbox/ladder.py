@@ -22,7 +22,7 @@ from formwright.errors import InputError
 from formwright.space import Encodable
 from formwright.strategy.belief import belief
 from formwright.strategy.blackbox.base import Strategy, inner_strategy, strategy, violation_of
-from formwright.strategy.forecast import CAPACITY, Foresight
+from formwright.strategy.forecast import CAPACITY, REACH, Foresight
 from formwright.trial import SEED, Proposal, Trial, key_of, usable
 
 _DRAWN = 0.25  # the share of random members before there is enough to predict from
@@ -30,7 +30,6 @@ _DOUBTED = 0.5  # a rank correlation between stages below which more trials go o
 _PAIRS = 6  # models that such a doubt needs
 _LESS = 1.5  # trials of which one goes on then
 _BEHIND = "behind"  # the error that is expected, as a share of the best hand-designed member's
-_REACH = 1.05  # of which so much is in reach
 
 
 @strategy("ladder")
@@ -70,7 +69,7 @@ class Ladder(Strategy):
                 " give numbers of steps that grow, eta of at least 1, and another strategy inside."
             )
         start = {"start": max(2, self.start)} if self.inner == "surrogate" else {}
-        reach = {_BEHIND: _REACH} if self.seeds else {}
+        reach = {_BEHIND: REACH} if self.seeds else {}
         self.proposer = inner_strategy(self, self.inner, {**start, **self.options}, reach)
         self.foresight = Foresight(self.objectives[0], self.target, self.capacity)
         self.gone_on: set[int] = set()
