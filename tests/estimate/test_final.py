@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -179,9 +180,16 @@ def test_the_slope_is_what_the_metric_gains_per_doubling(
     short = {"planned": 20, "steps": [6, 14, 15], "accuracy": [0.1, 0.2, 0.3]}
     assert trainings.slope(short) is None
     found = {"planned": 20, "steps": [6, 7, 14, 15], "accuracy": [9.0, 0.4, 0.6, 9.0]}
-    assert trainings.slope(found) == pytest.approx(0.2)
+    assert trainings.slope(found) == pytest.approx((0.2, 0.2)), "two looks tell no error"
     trainings.sign = -1  # a metric that should be small
-    assert trainings.slope(found) == pytest.approx(-0.2)
+    assert trainings.slope(found) == pytest.approx((-0.2, 0.2))
+    line: dict[str, Any] = {"planned": 100, "steps": [35, 40, 50, 70]}
+    line["accuracy"] = [0.5 * float(np.log2(step)) for step in line["steps"]]
+    assert trainings.slope(line) == pytest.approx((-0.5, 0.0), abs=1e-9)
+    line["accuracy"][1] += 0.1
+    noisy = trainings.slope(line)
+    assert noisy is not None
+    assert 0.05 < noisy[1] < 0.3
 
 
 def test_finals_need_steps_and_sense(small: Architecture, tmp_path: Path) -> None:

@@ -102,6 +102,16 @@ def test_what_costs_more_and_will_be_overtaken_is_not_taken() -> None:
     assert "may be ahead" in said
 
 
+def test_a_difference_in_pace_that_cannot_be_told_is_none() -> None:
+    """Of eight searches the paces of two models turned six leads the wrong way, or too far."""
+    theirs = final(0, 2.0, 10.0, slope=0.2, slope_error=0.05)
+    unsure = duel(final(1, 1.97, 5.0, slope=0.15, slope_error=0.05), theirs)
+    assert unsure.later == pytest.approx(unsure.lead)
+    assert unsure.holds
+    sure = duel(final(1, 1.97, 5.0, slope=0.0, slope_error=0.01), theirs)
+    assert sure.later < sure.lead
+
+
 def test_what_costs_as_much_within_the_interval_is_not_called_cheaper() -> None:
     level = final(1, 1.5, 9.99, 0.2, latency_low=9.8, latency_high=10.2)
     assert not duel(level, RIVAL_).cheaper

@@ -43,7 +43,8 @@ class Final(Estimator):
     Further values: ``seeds`` (that did not diverge), ``rate`` (the factor that was chosen),
     ``steps`` (taken), ``epochs``, ``tokens_per_second``, ``step_seconds``, ``processor_share``, and
     ``slope``: how much better the metric became when the steps doubled, while the rate was
-    constant; above 0 it was still improving. It is missing where there were too few looks.
+    constant; above 0 it was still improving. ``slope_error`` is its standard error, from how far
+    the looks lie from a line. Both are missing where there were too few looks.
 
     In the trial's folder stay ``run`` (the training of the best seed, with its model) and
     ``curve.json`` (the metric at each look, of every seed).
@@ -242,6 +243,7 @@ class _Trainings:
         paces = ("tokens_per_second", "step_seconds", "processor_share")
         taken = statistics.fmean(seed["taken"] for seed in good)
         slopes = [slope for seed in good if (slope := self.slope(seed)) is not None]
+        paced = {"slope": _mean_of(slopes)[0], "slope_error": _mean_of(slopes)[1]} if slopes else {}
         return {
             **scores,
             f"{metric}_low": low,
@@ -251,17 +253,31 @@ class _Trainings:
             "steps": taken,
             "epochs": epochs(self.final.config, self.task, 1) * taken,
             **{name: statistics.fmean(seed[name] for seed in good) for name in paces},
-            **({"slope": statistics.fmean(slopes)} if slopes else {}),
+            **paced,
         }
 
-    def slope(self, seed: Mapping[str, Any]) -> float | None:
-        """How much better the metric became per doubling of steps, while the rate was constant."""
+    def slope(self, seed: Mapping[str, Any]) -> tuple[float, float] | None:
+        """How much better the metric became per doubling of steps, and the standard error of that.
+
+        While the rate was constant; of two looks alone the error is taken to be all of it.
+        """
         first, last = (share * seed["planned"] for share in _STABLE)
         steps, values = np.array(seed["steps"]), np.array(seed[self.task.metric])
         stable = (first <= steps) & (steps <= last)
         if stable.sum() < 2:
             return None
-        return self.sign * float(np.polyfit(np.log2(steps[stable]), values[stable], 1)[0])
+        x, y = np.log2(steps[stable]), values[stable]
+        line = np.polyfit(x, y, 1)
+        left = len(x) - 2
+        spread = float(((y - np.polyval(line, x)) ** 2).sum() / ((x - x.mean()) ** 2).sum())
+        slope = self.sign * float(line[0])
+        return slope, math.sqrt(spread / left) if left else abs(slope)
+
+
+def _mean_of(slopes: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean of independent slopes, and its standard error."""
+    error = math.sqrt(sum(error**2 for _, error in slopes)) / len(slopes)
+    return statistics.fmean(slope for slope, _ in slopes), error
 
 
 def _tidy(folder: Path, best: str) -> None:

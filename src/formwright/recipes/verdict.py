@@ -2,14 +2,15 @@
 
 A claim must survive the training that its user will do. So a finalist is announced as the faster
 one only if it is at least as good as the best rival now, and would still be after four times as
-many steps if both went on learning at their pace (halving ground with every doubling). One that
+many steps if both went on learning at their pace (halving ground with every doubling; a difference
+in pace that the looks at them cannot tell is none). One that
 is level with the rival now and then, and faster, is announced as that. Where there is none, the
 best is recommended, were it the rival itself, and nothing is claimed beyond what was measured.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log2
+from math import hypot, log2
 from typing import Any
 
 from formwright.arch import parse
@@ -21,6 +22,7 @@ from formwright.trial import Objective, Trial
 
 _SLOWER = 0.7  # what a doubling of the steps brings, of what the one before did
 _AGAIN = 2.0  # doublings after which a claim must still hold: four times as many steps
+_TOLD = 2.0  # standard errors by which paces must differ to count (docs/log.md)
 _LEVEL = 0.005  # a difference in quality that other seeds may take back, as a share of it
 _FAST = 0.02  # a gain with the last doubling of steps, as a share: still learning
 
@@ -49,7 +51,10 @@ class Duel:
     @property
     def later(self) -> float:
         """The same after four times as many steps, as their pace has it."""
-        return self.lead + gain(self.ours, _AGAIN) - gain(self.theirs, _AGAIN)
+        more = gain(self.ours, _AGAIN) - gain(self.theirs, _AGAIN)
+        errors = [trial.values.get("slope_error", 0.0) for trial in self]
+        doubt = _TOLD * _brought(_AGAIN) * hypot(*errors)
+        return self.lead + (more if abs(more) > doubt else 0.0)
 
     @property
     def level(self) -> float:
@@ -265,7 +270,12 @@ def _value(trial: Trial, objective: Objective) -> str:
 
 def gain(trial: Trial, doublings: float) -> float:
     """What further doublings of its steps are expected to bring a model, as its pace has it."""
-    return _pace(trial) * _SLOWER * (1 - _SLOWER**doublings) / (1 - _SLOWER)
+    return _pace(trial) * _brought(doublings)
+
+
+def _brought(doublings: float) -> float:
+    """What further doublings bring, of what the last one did."""
+    return _SLOWER * (1 - _SLOWER**doublings) / (1 - _SLOWER)
 
 
 def instead(trial: Trial, quality: Objective, seconds: float) -> float | None:

@@ -49,6 +49,7 @@ _NAMES = {
     "processor_share": ("share of a processor", ""),
     "rate": ("factor of the rate", ""),
     "slope": ("gain of the last doubling of steps", ""),
+    "slope_error": ("its standard error", ""),
     "steps": ("training steps", ""),
     "epochs": ("passes over the data", ""),
     "agreement": ("answers as the teacher's", ""),

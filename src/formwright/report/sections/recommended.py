@@ -20,7 +20,7 @@ from formwright.trial import Trial
 
 # How a training went, which tells nothing of how two models compare.
 _HOW = {"seeds", "rate", "epochs", "tokens_per_second", "step_seconds", "processor_share"}
-_HOW |= {"slope", "latency_ratio", "cooldown_steps", "step_ratio"}
+_HOW |= {"slope", "slope_error", "latency_ratio", "cooldown_steps", "step_ratio"}
 _CHANGES = 8  # said of what differs from the baseline
 _SAMPLE = 600  # characters of a text
 _PLAIN = re.compile(r"[\w@%+=:,./~#-]+")
