@@ -110,6 +110,8 @@ def test_a_difference_in_pace_that_cannot_be_told_is_none() -> None:
     assert unsure.holds
     sure = duel(final(1, 1.97, 5.0, slope=0.0, slope_error=0.01), theirs)
     assert sure.later < sure.lead
+    fallen = duel(final(1, 1.99, 5.0, slope=-0.1, slope_error=0.04), final(0, 2.0, 9.0, slope=0.05))
+    assert fallen.later < fallen.lead, "what learns by heart is told from what learns"
 
 
 def test_what_costs_as_much_within_the_interval_is_not_called_cheaper() -> None:

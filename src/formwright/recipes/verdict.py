@@ -51,10 +51,16 @@ class Duel:
     @property
     def later(self) -> float:
         """The same after four times as many steps, as their pace has it."""
-        more = gain(self.ours, _AGAIN) - gain(self.theirs, _AGAIN)
-        errors = [trial.values.get("slope_error", 0.0) for trial in self]
-        doubt = _TOLD * _brought(_AGAIN) * hypot(*errors)
-        return self.lead + (more if abs(more) > doubt else 0.0)
+        if not self._paces_differ:
+            return self.lead
+        return self.lead + gain(self.ours, _AGAIN) - gain(self.theirs, _AGAIN)
+
+    @property
+    def _paces_differ(self) -> bool:
+        """Whether the looks at both can tell that one learns faster, or falls back."""
+        ours, theirs = (trial.values.get("slope", 0.0) for trial in self)
+        doubt = hypot(*(trial.values.get("slope_error", 0.0) for trial in self))
+        return abs(ours - theirs) > _TOLD * doubt
 
     @property
     def level(self) -> float:
@@ -270,12 +276,7 @@ def _value(trial: Trial, objective: Objective) -> str:
 
 def gain(trial: Trial, doublings: float) -> float:
     """What further doublings of its steps are expected to bring a model, as its pace has it."""
-    return _pace(trial) * _brought(doublings)
-
-
-def _brought(doublings: float) -> float:
-    """What further doublings bring, of what the last one did."""
-    return _SLOWER * (1 - _SLOWER**doublings) / (1 - _SLOWER)
+    return _pace(trial) * _SLOWER * (1 - _SLOWER**doublings) / (1 - _SLOWER)
 
 
 def instead(trial: Trial, quality: Objective, seconds: float) -> float | None:
