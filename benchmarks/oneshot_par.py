@@ -84,8 +84,7 @@ def one_seed(recipe: par.Par, folder: Path) -> dict[str, Any]:
     conduct(recipe, study, say=print)
     rows = [
         _row(t.note or "random", study.space.resolve(t.decisions), dict(t.values))
-        for t in study.trials
-        if t.done
+        for t in _judged(study)
     ]
     base = read_outcome(folder).baseline
     assert base is not None
@@ -123,6 +122,11 @@ def variant(recipe: par.Par, study: Study, name: str) -> tuple[str, Architecture
     return name, arch, dict(values)
 
 
+def _judged(study: Study) -> list[Trial]:
+    """Orders trained alike before the finals, which are longer."""
+    return [trial for trial in study.trials if trial.done and not trial.final]
+
+
 def _row(note: str, arch: Architecture, values: dict[str, float]) -> dict[str, Any]:
     kept = ("bits_per_character", "loss", "params", "latency")
     order = par.letters_of(arch)
@@ -135,7 +139,7 @@ def _paired(study: Study, others: list[Architecture]) -> dict[str, float]:
     known: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
     base = read_outcome(study.folder).baseline
     assert base is not None
-    members = [study.space.resolve(t.decisions) for t in study.trials]
+    members = [study.space.resolve(t.decisions) for t in _judged(study)]
     archs = [parse(base.notation), *members, *others]
     meter = None
     for arch in archs:
