@@ -88,7 +88,7 @@ def one_seed(recipe: par.Par, folder: Path) -> dict[str, Any]:
     ]
     base = read_outcome(folder).baseline
     assert base is not None
-    rows.insert(0, _row(base.name, parse(base.notation), dict(base.values)))
+    rows.insert(0, _row(base.name, parse(base.notation), dict(base.at(0).values)))
     others = [variant(recipe, study, name) for name in VARIANTS]
     rows += [_row(f"found {name}", arch, values) for name, arch, values in others]
     paired = _paired(study, [arch for _, arch, _ in others])
