@@ -7,7 +7,8 @@ import numpy as np
 import formwright as fw
 from formwright.arch import Classify, Frame
 from formwright.tasks.cache import Ragged
-from formwright.tasks.examples import Classification, Split, generated
+from formwright.tasks.examples import Classification
+from formwright.tasks.splits import Split, generated
 from formwright.tasks.registry import task
 
 
