@@ -8,8 +8,8 @@ import formwright as fw
 from formwright.arch import Classify, Frame
 from formwright.tasks.cache import Ragged
 from formwright.tasks.examples import Classification
-from formwright.tasks.splits import Split, generated
 from formwright.tasks.registry import task
+from formwright.tasks.splits import Split, generated
 
 
 @task("even-ones", "whether a row of bits has an even number of ones")
