@@ -1,7 +1,7 @@
 """The three searches by evolution on real data, with random search at equal cost beside them.
 
-    python benchmarks/evolution.py primer|evolved|autobert|genes [--seeds 3] [--preset small]
-                                   [--set members=200 ...] [--task ...] [--runs FOLDER]
+    python benchmarks/evolution.py primer|evolved|autobert|genes [--seeds 3] [--first 1]
+                 [--preset small] [--set members=200 ...] [--task ...] [--runs FOLDER]
 
 Each search is begun by its recipe in a folder of its own and can be killed and begun again. Random
 search is the same recipe whose members are the seed after one to four changes (in autobert, which
@@ -14,14 +14,13 @@ Rows are appended to results/evolution.json as they are done; rows that are ther
 """
 
 import argparse
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import torch
+from harness import Rows, arguments
 
 from formwright.arch import Seq2Seq
 from formwright.arch.architecture import Decoder
@@ -29,7 +28,6 @@ from formwright.arch.frame import Embedding, Frame, LanguageModel, MaskedLM
 from formwright.arch.style import Style, style
 from formwright.draw.explain import explained
 from formwright.draw.graph import graphs_in
-from formwright.files import write_atomically
 from formwright.recipes.evolving import Evolving, searched
 from formwright.recipes.life import begin, conduct
 from formwright.recipes.recipe import Recipe, recipe
@@ -38,22 +36,8 @@ from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.testing.genes import examine
 
-RESULTS = Path(__file__).parent / "results" / "evolution.json"
+TABLE = Rows("evolution")
 GENES = 1000
-
-
-def rows() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    return found
-
-
-def keep(row: dict[str, Any]) -> None:
-    write_atomically(RESULTS, json.dumps([*rows(), row], indent=1).encode())
-    print(json.dumps(row, indent=1), flush=True)
-
-
-def known(**about: Any) -> bool:
-    return any(all(row.get(k) == v for k, v in about.items()) for row in rows())
 
 
 # --- searches ---------------------------------------------------------------------------
@@ -93,11 +77,11 @@ def _maths(study: Study, trial: Any) -> list[str]:
 
 
 def searches(args: argparse.Namespace) -> None:
-    for seed in range(args.seeds):
+    for seed in range(args.first, args.first + args.seeds):
         for control in (False, True):
             about = {"system": args.what, "preset": args.preset, "set": args.set, "seed": seed}
             about |= {"task": args.task, "random": control}
-            if known(**about):
+            if TABLE.find(about):
                 continue
             made: Any = recipe(args.what, args.preset, task=args.task, changes=args.set)
             assert isinstance(made, Evolving)
@@ -107,7 +91,7 @@ def searches(args: argparse.Namespace) -> None:
             settings = "-".join(args.set).replace("=", "").replace(".", "") or "plain"
             folder = args.runs / f"{args.what}-{args.preset}-{settings}-{words}-{seed}"
             print(f"{args.what}, {words}, seed {seed}: {folder}", flush=True)
-            keep({**about, **run(made, folder)})
+            TABLE.add({**about, **run(made, folder)})
 
 
 # --- laws -------------------------------------------------------------------------------
@@ -129,7 +113,8 @@ def gene_spaces() -> dict[str, Any]:
 def genes(count: int) -> None:
     """Half drawn, half mutated; each builds, trains ten steps and keeps the laws."""
     for name, space in gene_spaces().items():
-        if known(system="genes", space=name, genes=count):
+        about = {"system": "genes", "space": name, "genes": count}
+        if TABLE.find(about):
             continue
         rng, broken, finite, errors = Random(0), [], 0, []
         parent = space.draw(Random(1))
@@ -143,21 +128,20 @@ def genes(count: int) -> None:
                 continue
             finite += found.finite
             broken += [] if found.sound else [number]
-        row = {"system": "genes", "space": name, "genes": count, "finite": finite}
-        keep({**row, "broke_a_law": broken, "errors": errors[:5]})
+        row = {"finite": finite, "broke_a_law": broken, "errors": errors[:5]}
+        TABLE.add({**about, **row})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, seeds=3)
     parser.add_argument("what", choices=("primer", "evolved", "evolved-lm", "autobert", "genes"))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--preset", default="small")
     parser.add_argument("--task", default="")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--genes", type=int, default=GENES)
     parser.add_argument("--runs", type=Path, default=Path("runs") / "evolution")
     args = parser.parse_args()
-    torch.set_num_threads(1)
     if args.what == "genes":
         genes(args.genes)
     else:

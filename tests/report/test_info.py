@@ -156,7 +156,13 @@ def test_what_hand_designed_members_leave_behind_covers_nothing() -> None:
         done(4, 1.1, 2.0),
         done(5, 3.9, 0.0),
     ]
-    info = progress_info(material(trials))
+    plain = material(trials)
+    other = progress_info(plain)
+    assert other is not None
+    assert not other.barred, "other strategies do not hold members against them"
+    assert other.found.trials == 4
+    ladder = {**plain.meta, "strategy": {"name": "ladder", "options": {}}}
+    info = progress_info(material(trials, meta=ladder))
     assert info is not None
     assert info.barred
     assert info.random is not None

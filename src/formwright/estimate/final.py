@@ -243,7 +243,7 @@ class _Trainings:
         paces = ("tokens_per_second", "step_seconds", "processor_share")
         taken = statistics.fmean(seed["taken"] for seed in good)
         slopes = [slope for seed in good if (slope := self.slope(seed)) is not None]
-        paced = {"slope": _mean_of(slopes)[0], "slope_error": _mean_of(slopes)[1]} if slopes else {}
+        pace = zip(("slope", "slope_error"), _mean_of(slopes), strict=True) if slopes else ()
         return {
             **scores,
             f"{metric}_low": low,
@@ -253,7 +253,7 @@ class _Trainings:
             "steps": taken,
             "epochs": epochs(self.final.config, self.task, 1) * taken,
             **{name: statistics.fmean(seed[name] for seed in good) for name in paces},
-            **paced,
+            **dict(pace),
         }
 
     def slope(self, seed: Mapping[str, Any]) -> tuple[float, float] | None:

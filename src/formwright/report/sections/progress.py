@@ -5,8 +5,9 @@ first scaled so that the best and the worst of all trials are 0 and 1, and the w
 reference, so the hypervolume is a share of the box between them. It is exact for one and two
 objectives; for more it is the share of a fixed set of points in the box that is dominated.
 
-A search that began with hand-designed members is held against them: what is expected to end behind
-the best of them covers nothing, however cheap it is, and they themselves are not counted as found.
+The strategy ``ladder`` holds members against the hand-designed ones that it begins with, and this
+does too: what is expected to end behind the best of them covers nothing, however cheap it is, and
+they themselves are not counted as found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import duration, plural, share_words
+from formwright.strategy.blackbox.ladder import Ladder
 from formwright.strategy.forecast import REACH, forecast
 from formwright.strategy.pareto import hypervolume
 from formwright.study.front import eligible
@@ -92,13 +94,14 @@ def progress_info(material: Material) -> ProgressInfo | None:
     counted = [trial for trial in done if trial.rung == rung]
     costs = np.array([trial.costs(material.objectives) for trial in counted])
     low, high = costs.min(axis=0), costs.max(axis=0)
-    bar = _bar(counted, material.objectives[0])
+    bar = _bar(material, counted)
     if bar is not None:
         high[0] = min(high[0], bar)
     box = low, np.where(high > low, high - low, 1.0)
     counting = {trial.number for trial in counted}
-    staged = [t for t in trials if t.rung == rung and not (t.rival or t.origin == SEED)]
-    staged = staged or [t for t in trials if t.rung == rung and not t.rival]
+    staged = [trial for trial in trials if trial.rung == rung and not trial.rival]
+    if bar is not None:
+        staged = [trial for trial in staged if trial.origin != SEED]
     apart = [trial for trial in staged if trial.details.get(APART)]
     controls = apart or [trial for trial in staged if drawn_evenly(trial)]
     others = [trial for trial in staged if not trial.control]
@@ -108,10 +111,15 @@ def progress_info(material: Material) -> ProgressInfo | None:
     return ProgressInfo(found, random, len(material.objectives) == 1, bar is not None)
 
 
-def _bar(trials: Sequence[Trial], quality: Objective) -> float | None:
-    """The cost, in quality, of what just keeps up with the best hand-designed member."""
+def _bar(material: Material, trials: Sequence[Trial]) -> float | None:
+    """The cost, in quality, of what just keeps up with the best hand-designed member.
+
+    None where the strategy did not hold members against them, or tried nothing else.
+    """
+    quality = material.objectives[0]
     byhand = [trial.values[quality.name] for trial in trials if trial.origin == SEED]
-    if not byhand or len(byhand) == len(trials):
+    tried = any(not trial.rival and trial.origin != SEED for trial in trials)
+    if material.meta["strategy"]["name"] != Ladder.NAME or not byhand or not tried:
         return None
     best = quality.sign * min(quality.sign * value for value in byhand)
     if quality.direction == "min":

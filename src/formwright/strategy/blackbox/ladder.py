@@ -124,7 +124,7 @@ class Ladder(Strategy):
 
     def _raise_bar(self, trial: Trial) -> None:
         """Remember what is expected of a hand-designed member that keeps the limits."""
-        if key_of(trial.decisions) not in self._seed_keys or usable(trial.values, self.objectives):
+        if trial.key not in self._seed_keys or usable(trial.values, self.objectives):
             return
         error = self.foresight.error(trial)
         if error is not None and violation_of(trial, self.limits) <= 0:
