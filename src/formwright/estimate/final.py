@@ -14,12 +14,14 @@ import numpy as np
 from formwright.arch import Architecture
 from formwright.errors import InputError, Stopped
 from formwright.estimate.base import Diverged, Estimator, Work
+from formwright.estimate.inherited import Source
 from formwright.estimate.spread import interval, standard_error
 from formwright.estimate.training import cooled, inherit, known_task, read_log
 from formwright.files import write_atomically
 from formwright.model import Model
 from formwright.tasks import Task
 from formwright.train import Result, TrainConfig, rate_for, train
+from formwright.train.engine import Loss
 from formwright.train.regularise import epochs, regularised
 
 _LOOKS = 20  # at the validation set, in one training
@@ -31,7 +33,7 @@ _STABLE = (0.35, 0.7)  # the part of a training that the slope is taken from
 
 @dataclass(frozen=True)
 class Final(Estimator):
-    """Train from new weights for a trial's steps, with all that helps a training.
+    """Train for a trial's steps with all that helps a training, from new weights if nothing is said.
 
     The rate follows the model's shape, stays and then falls to zero (wsd); the weights that were
     best on the validation set are kept; dropout and weight decay follow from how often the data are
@@ -57,6 +59,7 @@ class Final(Estimator):
         pilot: How long that is, as a share of the steps, but at least 20 steps.
         device: Where to train.
         fair: Whether the rate follows the model's shape; else all have that of ``config``.
+        source: Where finalists and rivals get their first weights; None for new ones.
     """
 
     task: str
@@ -66,6 +69,7 @@ class Final(Estimator):
     pilot: float = 0.1
     device: str = "cpu"
     fair: bool = True
+    source: Source | None = None
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or not self.rates or min(self.rates) <= 0 or not 0 < self.pilot <= 1:
@@ -84,10 +88,15 @@ class Final(Estimator):
         values: dict[str, float] = found["values"]
         return values
 
-    def begun(self, work: Work, task: Task) -> Architecture | Model:
-        """What is trained: the architecture, from new weights."""
+    def begun(self, work: Work, task: Task, config: TrainConfig) -> Architecture | Model:
+        """What is trained: a model with weights taken over, or the architecture with new ones."""
+        found = None if self.source is None else self.source.model(work, task, config)
         arch: Architecture = work.arch.fitted(task.frame)
-        return arch
+        return arch if found is None else found
+
+    def loss(self, work: Work, task: Task) -> Loss | None:
+        """What is made small in place of the task's loss; None for that."""
+        return None
 
     def numbers(self, work: Work, task: Task, steps: int) -> TrainConfig:
         """Every number of one training, but for its seed and the factor of its rate."""
@@ -223,8 +232,9 @@ class _Trainings:
 
     def train(self, config: TrainConfig, folder: Path) -> tuple[Model, Result]:
         """Train to the end, or raise what kept it from there; a diverged one has ended too."""
-        begun = self.final.begun(self.work, self.task)
-        options: dict[str, Any] = {"device": self.final.device, "stop": self.stop}
+        begun = self.final.begun(self.work, self.task, config)
+        loss = self.final.loss(self.work, self.task)
+        options: dict[str, Any] = {"device": self.final.device, "stop": self.stop, "loss": loss}
         model, result = train(begun, self.task, config, out=folder, **options)
         if result.state == "interrupted":
             raise KeyboardInterrupt if self.stop is None else Stopped

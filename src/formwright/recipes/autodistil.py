@@ -151,7 +151,7 @@ class AutoDistil(Taught):
     # --- its life -----------------------------------------------------------------------
 
     def phases(self) -> Sequence[Phase]:
-        return (self.teach, self.find, self.judge, self.conclude)
+        return (self.teach, self.find, self.judge, self.finals, self.conclude)
 
     def find(self, session: Session) -> None:
         """Train the supernets, score all students, keep the best that the limits allow."""
@@ -364,6 +364,8 @@ def small(variant: str = "few") -> AutoDistil:
         taught=0.5,
         held=8,
         random=3,
+        longer=2,
+        entrants=2,
         target=Target(batch=16, length=24),
     )
 

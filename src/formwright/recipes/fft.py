@@ -39,8 +39,16 @@ from formwright.arch.counting import count
 from formwright.cost import Meter, Target
 from formwright.cost.components import shares_of_time
 from formwright.errors import InputError
-from formwright.estimate import Estimator, Together
-from formwright.estimate.inherited import Continued, Found, FromComponents, FromModel, Inherited
+from formwright.estimate import Estimator, Final, Together
+from formwright.estimate.base import Work
+from formwright.estimate.inherited import (
+    Continued,
+    Found,
+    FromComponents,
+    FromModel,
+    Inherited,
+    Source,
+)
 from formwright.estimate.training import known_task
 from formwright.model import Model, check_frame, load_model, read_architecture
 from formwright.recipes.priced import DO, SDO, SIGNS, Method, Priced
@@ -52,6 +60,7 @@ from formwright.space.components import BERT, Cut, Pricing, cut_of, predicted, p
 from formwright.strategy.gradient import GatePolicy
 from formwright.supernet import Supernet
 from formwright.supernet.parts import cut_into, hardened, kept_parts, merged
+from formwright.tasks import Task
 from formwright.train import TrainConfig
 
 
@@ -110,6 +119,12 @@ class Fft(Priced):
             Inherited(self.task, self.settling.replace(steps=steps), source=whole),
         )
 
+    def finally_trained(self, folder: Path) -> Final:
+        """All go on from the trained network: it, what was found, and the parts others keep."""
+        source = FromWhole(str(folder), self.cut) if self.init != "new" else None
+        how = self.settling if source else self.training
+        return Final(self.task, how, fair=self.FAIR, source=source)
+
     def beginning_at(self, folder: str) -> Self:
         """The same for a trained BERT: its sizes, trained at rates that its weights survive."""
         place = str(Path(folder).expanduser().resolve())
@@ -128,7 +143,8 @@ class Fft(Priced):
     # --- its life -----------------------------------------------------------------------
 
     def phases(self) -> Sequence[Phase]:
-        return (self.measure_baseline, self.profile, self.find, self.judge, self.conclude)
+        first = (self.measure_baseline, self.profile, self.find)
+        return (*first, self.judge, self.finals, self.conclude)
 
     def measure_baseline(self, session: Session) -> None:
         """Train the whole network, where the search begins."""
@@ -200,6 +216,30 @@ def known_cut(arch: Architecture, cut: Cut, place: str) -> Cut:
 def baseline_model(root: Path) -> Path:
     """Where the trained baseline of a study is."""
     return root / "baseline" / "run" / "model"
+
+
+@dataclass(frozen=True)
+class FromWhole(Source):
+    """Weights that come from the trained network, as finalists have them.
+
+    The network itself has its own, what a search found those that the search left, any other
+    member the parts of the network that it keeps.
+
+    Args:
+        folder: Of the study.
+        cut: How the network is cut.
+    """
+
+    folder: str
+    cut: Cut
+
+    def model(self, work: Work, task: Task, config: TrainConfig) -> Model | None:
+        root, found = Path(self.folder), work.trial.details.get("found")
+        whole = baseline_model(root)
+        if found is not None:
+            return FromModel(str(root / found / "settled" / "model")).model(work, task, config)
+        kept = FromModel(str(whole)) if work.trial.rival else FromComponents(str(whole), self.cut)
+        return kept.model(work, task, config)
 
 
 # --- the published numbers, and smaller ones --------------------------------------------
@@ -284,6 +324,7 @@ def small(variant: str = "bert") -> Fft:
         settling=training.replace(steps=100, lr=5e-4, warmup=0),
         accept=0.003 if mini else 0.01,
         teach=0.5 if mini else 0.0,
+        longer=2,
         init="baseline",
         pricing="alone",
         target=Target(batch=16, length=24),

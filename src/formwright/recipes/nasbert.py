@@ -125,7 +125,7 @@ class NasBert(Taught):
     # --- its life -----------------------------------------------------------------------
 
     def phases(self) -> Sequence[Phase]:
-        return (self.teach, self.find, self.judge, self.conclude)
+        return (self.teach, self.find, self.judge, self.finals, self.conclude)
 
     def find(self, session: Session) -> None:
         """Measure candidates, train and shrink the blocks, choose from the table."""
@@ -326,6 +326,8 @@ def small(variant: str = "bert") -> NasBert:
         training=training,
         assembled=16,
         random=3,
+        longer=2,
+        entrants=2,
         target=Target(batch=16, length=24),
     )
 

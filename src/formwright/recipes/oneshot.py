@@ -98,10 +98,26 @@ class OneShot(Recipe):
             return
         chosen = session.kept(_FINALS, lambda: self._entrants(session))
         steps = self.longer * (self.training.steps or 1)
-        rival = rival_proposal(Rival(*self.make_baseline()), FINAL_RUNG, steps)
-        members = [entered(session.study.trials[number], steps, 0) for number in chosen]
-        session.say(f"finals: {len(members) + 1} models, {steps:,} steps each")
-        session.run(self.final_estimator(), trials=0, first=[*members, rival])
+        trials = [session.study.trials[number] for number in chosen]
+        members = [replace(entered(t, steps, 0), details=t.details) for t in trials]
+        rivals = [rival_proposal(rival, FINAL_RUNG, steps) for rival in self.rivals()]
+        asked = [*members, *rivals]
+        session.say(f"finals: {len(asked)} models, {steps:,} steps each")
+        session.run(self.final_estimator(session.folder), trials=0, first=asked)
+
+    def rivals(self) -> list[Rival]:
+        """What is trained in the finals beside the entrants."""
+        return [Rival(*self.make_baseline())]
+
+    def last_judged(self, session: Session) -> list[tuple[Trial, Trial]]:
+        """What was trained last, in finals where there are any, each with how it was first tried.
+
+        Rivals are left out.
+        """
+        trials = session.study.trials
+        done = [trial for trial in trials if trial.done and not trial.rival]
+        finals = [(trial, trials[trial.parents[0]]) for trial in done if trial.final]
+        return finals or [(trial, trial) for trial in done]
 
     def _entrants(self, session: Session) -> list[int]:
         """What was found, and the best of what was drawn at random or made by hand."""
@@ -114,7 +130,11 @@ class OneShot(Recipe):
         others = [trial for trial in done if trial.arch not in taken]
         others = eligible(others, session.study.objectives, session.study.rules.limits) or others
         others.sort(key=lambda trial: quality.sign * trial.values[quality.name])
-        return [trial.number for trial in (*found, *others[:1])]
+        return [trial.number for trial in (*found, *self.beside(others))]
+
+    def beside(self, others: Sequence[Trial]) -> Sequence[Trial]:
+        """Of what was not found, the best first, those that enter the finals."""
+        return others[:1]
 
     def _spread(self, found: Sequence[Trial], objectives: Sequence[Objective]) -> list[Trial]:
         """The best and the cheapest of the front, and some evenly between them."""
@@ -152,10 +172,13 @@ class OneShot(Recipe):
         """Counts, measurement on the calibrated target, training."""
         return Together(*self._costs(self.seconds), self.trained(folder))
 
-    def final_estimator(self) -> Estimator:
-        """The same for the finals, measured longer, with the rate that members are judged by."""
-        final = Final(self.task, self.training, fair=self.FAIR)
-        return Together(*self._costs(3 * self.seconds), final)
+    def final_estimator(self, folder: Path) -> Estimator:
+        """The same for the finals, measured longer."""
+        return Together(*self._costs(3 * self.seconds), self.finally_trained(folder))
+
+    def finally_trained(self, folder: Path) -> Final:
+        """How good a finalist is: at the rate that members are judged by, from new weights."""
+        return Final(self.task, self.training, fair=self.FAIR)
 
     def _costs(self, seconds: float) -> list[Estimator]:
         target = self.target

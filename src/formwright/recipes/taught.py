@@ -6,7 +6,7 @@ labels; limits are on what a student costs, by default a share of the teacher's 
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,19 +17,21 @@ from formwright.arch.counting import count
 from formwright.cost import Meter
 from formwright.distil.teacher import Teacher
 from formwright.errors import InputError
-from formwright.estimate import Estimator, Training
+from formwright.estimate import Estimator, Final, Training
 from formwright.estimate.base import Work
 from formwright.estimate.inherited import BASELINE, Inherited, Source, dropouts
 from formwright.estimate.training import known_task
 from formwright.model import Model, check_frame, load_model, read_architecture, with_frame
 from formwright.recipes.headline import paired
 from formwright.recipes.oneshot import OneShot
+from formwright.recipes.rivals import Rival
 from formwright.recipes.session import Session
+from formwright.recipes.verdict import Duel
 from formwright.study.outcome import Outcome
 from formwright.tasks import Task
 from formwright.train import TrainConfig
 from formwright.train.engine import Loss
-from formwright.trial import FOUND
+from formwright.trial import FOUND, Trial
 from formwright.use.tuning import reads_own
 
 LIMITS = {"max_latency": "latency", "max_params": "params", "max_flops": "flops"}
@@ -141,6 +143,19 @@ class Taught(OneShot):
             ),
         )
 
+    def rivals(self) -> list[Rival]:
+        return []  # a teacher is as good as it is
+
+    def beside(self, others: Sequence[Trial]) -> Sequence[Trial]:
+        """The best of those drawn at random, and the best made by hand."""
+        return list({trial.origin: trial for trial in reversed(others)}.values())
+
+    def finally_trained(self, folder: Path) -> Final:
+        """Students once more, from where they began, with the teacher's answers."""
+        answers: Any = {"teacher": str(teacher_folder(folder)), "weight": self.taught}
+        source, fair = self.source(folder), self.FAIR
+        return TaughtFinal(self.task, self.training, fair=fair, source=source, **answers)
+
     @abstractmethod
     def source(self, folder: Path) -> Source | None:
         """Where students of the study in a folder get their first weights; None for new ones."""
@@ -151,14 +166,17 @@ class Taught(OneShot):
         """The best of what was found, against its teacher, a control and random students."""
         study, base = session.study, session.measured_baseline
         quality, cost = study.objectives
-        done = [trial for trial in study.trials if trial.done]
+        judged = self.last_judged(session)
 
-        def best(trials: Sequence[Any]) -> Any:
+        def best(which: Callable[[Trial], bool]) -> Trial | None:
+            """Of those that were first tried as such, the best as it was trained last."""
+            trials = [last for last, first in judged if which(first)]
             return min(trials, key=lambda t: t.costs(study.objectives), default=None)
 
-        found = best([t for t in done if t.origin == FOUND])
+        found = best(lambda first: first.origin == FOUND)
         if found is None:
             return Outcome(base, "No student could be trained; see the reasons in the report.")
+        note = next(first.note for last, first in judged if last is found)
         ours, theirs = found.values, base.values
         facts = {"kept": ours[quality.name] / theirs[quality.name] if theirs[quality.name] else 0.0}
         words = f"{ours[cost.name] / theirs[cost.name]:.2f} times the {cost.name} of"
@@ -166,20 +184,23 @@ class Taught(OneShot):
             speed, words = paired(session, found, self.whole())
             facts = {**speed, **facts}
         headline = (
-            f"The student {found.note}, trial {found.number}, is {words} its teacher, at "
+            f"The student {note}, trial {found.number}, is {words} its teacher, at "
             f"{quality.name} {ours[quality.name]:.4g} against {theirs[quality.name]:.4g}."
         )
+        taken = found
         for name, rival in (
-            (control, best([t for t in done if t.note == control])),
-            ("the best random student", best([t for t in done if t.control])),
+            (control, best(lambda first: first.note == control)),
+            ("the best random student", best(lambda first: first.control)),
         ):
             if rival is not None:
+                taken = Duel(taken, rival, quality, cost).taken
                 share = rival.values[cost.name] / theirs[cost.name]
                 headline += (
                     f" {name[0].upper()}{name[1:]} has {rival.values[quality.name]:.4g} at "
                     f"{share:.2f} times the {cost.name}."
                 )
-        return Outcome(base, headline, found.number, facts)
+        notes = [] if taken is found else [f"Trial {taken.number} is better: take that one."]
+        return Outcome(base, headline, taken.number, facts, notes=tuple(notes))
 
     # --- limits -------------------------------------------------------------------------
 
@@ -276,11 +297,34 @@ class Distilled(Inherited):
     temperature: float = 1.0
 
     def loss(self, work: Work, task: Task) -> Loss | None:
-        if not self.weight:
-            return None
-        model = load_model(self.teacher).to(self.device).eval().requires_grad_(False)
-        taught = Teacher(Path(self.teacher), model, task)
-        return taught.loss(task=1 - self.weight, answers=self.weight, temperature=self.temperature)
+        return answers_loss(self, task)
+
+
+@dataclass(frozen=True)
+class TaughtFinal(Final):
+    """The same for finals.
+
+    Args:
+        teacher: Folder of its model.
+        weight: Of its answers; the labels have the rest. 0 asks no teacher.
+        temperature: Of both answers.
+    """
+
+    teacher: str = ""
+    weight: float = 0.5
+    temperature: float = 1.0
+
+    def loss(self, work: Work, task: Task) -> Loss | None:
+        return answers_loss(self, task)
+
+
+def answers_loss(how: Distilled | TaughtFinal, task: Task) -> Loss | None:
+    """A teacher's answers beside the labels; None where they weigh nothing."""
+    if not how.weight:
+        return None
+    model = load_model(how.teacher).to(how.device).eval().requires_grad_(False)
+    taught = Teacher(Path(how.teacher), model, task)
+    return taught.loss(task=1 - how.weight, answers=how.weight, temperature=how.temperature)
 
 
 @dataclass(frozen=True)
