@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from formwright.model import build, load_model, save_model
 from formwright.recipes import autodistil
 from formwright.recipes.autodistil import HALF
 from formwright.recipes.life import begin, conduct
-from formwright.recipes.picking import Row, best_first
+from formwright.recipes.picking import FromSuper, Row, best_first
 from formwright.recipes.recipe import recipe
 from formwright.recipes.reopen import recipe_of
 from formwright.recipes.session import SUPERNET
@@ -25,6 +26,7 @@ from formwright.space.union import PART
 from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.trace import Trace
+from formwright.trial import Objective, Trial
 
 TASK = "planted-near?length=12&symbols=4&train=200&valid=40&test=40"
 
@@ -36,7 +38,7 @@ def made(variant: str = "autodistil", **changes: Any) -> Any:
 
 def run(found: Any, folder: Path) -> Study:
     study = begin(found, folder)
-    assert conduct(found, study) == "exhausted"
+    assert conduct(found, study) == "trials", "the finals are the last of them"
     study.close()
     return Study.open(folder)
 
@@ -98,10 +100,55 @@ def test_a_search_by_proxy_tunes_the_best_and_takes_the_best_of_them(tmp_path: P
     study = run(made("autodistil-proxy"), tmp_path)
     tuned = [t for t in study.trials if t.origin == "found"]
     assert len(tuned) == 3
-    best = max(t.values["accuracy"] for t in tuned)
+    finals = [t for t in study.trials if t.final]
+    parents = [study.trials[t.parents[0]] for t in finals]
+    assert [t.origin for t in parents].count("found") == 2, "those that enter the finals"
     chosen = read_outcome(tmp_path).chosen
-    assert chosen is not None
-    assert study.trials[chosen].values["accuracy"] == best
+    assert chosen in [t.number for t in finals], "announced is what finals show"
+    ours = [t for t, first in zip(finals, parents, strict=True) if first.origin == "found"]
+    assert f"trial {max(ours, key=lambda t: t.values['accuracy']).number}," in (
+        read_outcome(tmp_path).headline
+    )
+
+
+def test_finals_begin_where_students_began_and_hear_their_teacher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+    source = FromSuper.model
+
+    def seen(self: Any, work: Any, task: Any, config: Any) -> Any:
+        if work.trial.final:
+            begun.append(work.trial.number)
+        return source(self, work, task, config)
+
+    monkeypatch.setattr(FromSuper, "model", seen)
+    asked = made()
+    study = run(asked, tmp_path)
+    finals = [t for t in study.trials if t.final]
+    assert sorted(begun) == [t.number for t in finals]
+    assert not any(t.rival for t in study.trials), "a teacher is not trained again"
+    final = asked.finally_trained(tmp_path)
+    assert final.loss(None, known_task(asked.task)) is not None
+    assert replace(final, weight=0.0).loss(None, known_task(asked.task)) is None
+    steps = {t.values["steps"] for t in finals}
+    assert max(steps) <= asked.longer * asked.training.steps
+
+
+def test_a_student_that_breaks_the_limit_is_not_taken_however_good() -> None:
+    class Limited:
+        objectives = (Objective("accuracy", "max"), Objective("flops", "min"))
+
+    def trial(number: int, accuracy: float, flops: float) -> Trial:
+        values = {"accuracy": accuracy, "flops": flops}
+        return Trial(number=number, decisions={}, state="done", values=values)
+
+    session: Any = SimpleNamespace(study=Limited())
+    asked = replace(made(), max_flops=100.0)
+    found, better, large = trial(0, 0.8, 90.0), trial(1, 0.9, 90.0), trial(2, 0.95, 120.0)
+    assert asked._better(session, found, better) is better
+    assert asked._better(session, found, large) is found
+    assert asked._better(session, better, found) is better
 
 
 def test_a_limit_that_no_student_keeps_names_the_least(tmp_path: Path) -> None:

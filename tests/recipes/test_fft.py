@@ -21,8 +21,9 @@ from formwright.arch.frame import Frame, Tag
 from formwright.cli.resolve import model_folder
 from formwright.errors import InputError
 from formwright.estimate.training import known_task
-from formwright.model import Model, build, save_model
+from formwright.model import Model, build, load_model, save_model
 from formwright.recipes import fft
+from formwright.recipes.fft import baseline_model
 from formwright.recipes.life import begin, conduct
 from formwright.recipes.priced import Finding, changed_to_cost
 from formwright.recipes.recipe import recipe
@@ -42,7 +43,7 @@ from formwright.supernet import Gates, Supernet
 from formwright.supernet.parts import cut_into, hardened, kept_parts, merged
 from formwright.trace import Trace
 from formwright.train import TrainConfig, train
-from formwright.trial import CONTROL, FOUND, Objective
+from formwright.trial import CONTROL, FINAL, FINAL_RUNG, FOUND, RIVAL, Objective
 
 TASK = "planted-sofar?length=12&symbols=4&train=400&valid=80&test=80"
 
@@ -218,9 +219,10 @@ def test_the_recipe_leaves_trials_gates_and_prices(tmp_path: Path) -> None:
     assert conduct(made, begin(made, tmp_path), say=said.append) != "stopped"
     study = Study.open(tmp_path)
     searched = [trial for trial in study.trials if trial.origin == FOUND]
-    assert {t.origin for t in study.trials} == {FOUND, CONTROL}
+    assert {t.origin for t in study.trials} == {FOUND, CONTROL, FINAL, RIVAL}
     assert sorted(name for trial in searched for name in trial.details["methods"]) == ["do", "sdo"]
-    assert len(study.trials) == made.expected - 2 + len(searched)
+    tried = [trial for trial in study.trials if not trial.final]
+    assert len(tried) == made.expected - 2 + len(searched)
     for trial in searched:
         assert {"accuracy", "flops", "inherited_accuracy", "price"} <= set(trial.values)
         kept = [json.loads((tmp_path / "phases" / f"found-{method}.json").read_text())["scores"]
@@ -239,7 +241,11 @@ def test_the_recipe_leaves_trials_gates_and_prices(tmp_path: Path) -> None:
         assert {name: len(row) for name, row in trace.prices().items()} == sizes
     outcome = read_outcome(tmp_path)
     assert outcome.headline
-    assert {"do_accuracy", "sdo_accuracy", "sdo_r_accuracy"} <= set(outcome.facts)
+    known = {"do_accuracy", "sdo_accuracy", "sdo_r_accuracy", "do_final_accuracy"}
+    assert known <= set(outcome.facts)
+    finals = {trial.number for trial in study.trials if trial.final}
+    assert outcome.chosen in finals, "announced is what finals show"
+    assert str(FINAL_RUNG) in outcome.baseline.rungs, "the whole network is trained alike"
     assert any("accepted" in text for text in said)
 
 
@@ -263,6 +269,31 @@ def test_a_search_can_begin_at_a_users_model_or_at_new_weights(tmp_path: Path) -
     missing = replace(made, init=str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="holds no model"):
         conduct(missing, begin(missing, tmp_path / "other"))
+
+
+def test_finalists_go_on_from_the_trained_network(tmp_path: Path) -> None:
+    made = tiny("fft-mini-do")
+    assert conduct(made, begin(made, tmp_path)) != "stopped"
+    study, task = Study.open(tmp_path), known_task(made.task)
+    source = made.finally_trained(tmp_path).source
+    assert source is not None
+    finals = [trial for trial in study.trials if trial.final]
+    kinds = {study.trials[t.parents[0]].origin if t.parents else t.origin: t for t in finals}
+    assert set(kinds) == {FOUND, CONTROL, RIVAL}
+
+    def begun(trial: Any) -> dict[str, Tensor]:
+        work: Any = SimpleNamespace(trial=trial, arch=None, seed=0)
+        model = source.model(work, task, made.settling)
+        assert model is not None
+        return model.state_dict()
+
+    whole = load_model(baseline_model(tmp_path)).state_dict()
+    left = load_model(tmp_path / kinds[FOUND].details["found"] / "settled" / "model").state_dict()
+    for own, theirs in ((begun(kinds[RIVAL]), whole), (begun(kinds[FOUND]), left)):
+        assert own.keys() == theirs.keys()
+        assert all(torch.equal(own[name], theirs[name]) for name in own)
+    tokens = "embedding.tables.0"
+    assert torch.equal(begun(kinds[CONTROL])[tokens], whole[tokens])
 
 
 def test_a_price_that_costs_too_much_is_said_and_lower_ones_are_tried(tmp_path: Path) -> None:
@@ -340,7 +371,8 @@ def test_a_method_that_diverges_leaves_the_other_alone(
     assert conduct(made, begin(made, tmp_path), say=said.append) != "stopped"
     assert any(text.startswith("do found nothing") for text in said)
     trials = Study.open(tmp_path).trials
-    assert {(t.origin, t.note) for t in trials} == {(FOUND, "sdo"), (CONTROL, "as dear as sdo")}
+    judged = {(t.origin, t.note) for t in trials if not t.final}
+    assert judged == {(FOUND, "sdo"), (CONTROL, "as dear as sdo")}
     assert read_outcome(tmp_path).headline
 
 

@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """A search without a clock, to its end."""
     found, folder = made(), tmp_path_factory.mktemp("nasbert")
     study = begin(found, folder)
-    assert conduct(found, study) == "exhausted"
+    assert conduct(found, study) == "trials"
     study.close()
     return found, folder
 
@@ -90,7 +90,9 @@ def test_what_is_found_keeps_the_limit_and_answers_best_as_a_whole(whole: tuple[
     assert first.values["flops"] <= 0.95 * teacher.values["flops"]
     assert any(t.note == PLAIN for t in study.trials)
     assert any(t.control for t in study.trials)
-    assert count(load_model(folder / "best").arch).params == first.values["params"]
+    chosen = study.trials[read_outcome(folder).chosen]
+    assert chosen.final, "announced is what finals show"
+    assert count(load_model(folder / "best").arch).params == chosen.values["params"]
     assert "is" in read_outcome(folder).headline
 
 

@@ -33,7 +33,7 @@ _STABLE = (0.35, 0.7)  # the part of a training that the slope is taken from
 
 @dataclass(frozen=True)
 class Final(Estimator):
-    """Train for a trial's steps with all that helps a training, from new weights if nothing is said.
+    """Train for a trial's steps, with all that helps a training; from new weights by default.
 
     The rate follows the model's shape, stays and then falls to zero (wsd); the weights that were
     best on the validation set are kept; dropout and weight decay follow from how often the data are

@@ -193,7 +193,7 @@ class Taught(OneShot):
             ("the best random student", best(lambda first: first.control)),
         ):
             if rival is not None:
-                taken = Duel(taken, rival, quality, cost).taken
+                taken = self._better(session, taken, rival)
                 share = rival.values[cost.name] / theirs[cost.name]
                 headline += (
                     f" {name[0].upper()}{name[1:]} has {rival.values[quality.name]:.4g} at "
@@ -201,6 +201,13 @@ class Taught(OneShot):
                 )
         notes = [] if taken is found else [f"Trial {taken.number} is better: take that one."]
         return Outcome(base, headline, taken.number, facts, notes=tuple(notes))
+
+    def _better(self, session: Session, ours: Trial, theirs: Trial) -> Trial:
+        """The one of two students to take; never one that breaks a limit."""
+        most = self.limits(session)
+        if any(theirs.values[name] > limit for name, limit in most.items()):
+            return ours
+        return Duel(ours, theirs, *session.study.objectives).taken
 
     # --- limits -------------------------------------------------------------------------
 
