@@ -14,6 +14,7 @@ Rows are appended to results/evolution.json as they are done; rows that are ther
 """
 
 import argparse
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,7 @@ def searches(args: argparse.Namespace) -> None:
     for seed in range(args.first, args.first + args.seeds):
         for control in (False, True):
             about = {"system": args.what, "preset": args.preset, "set": args.set, "seed": seed}
-            about |= {"task": args.task, "random": control}
+            about |= {"task": named(args.task), "random": control}
             if TABLE.find(about):
                 continue
             made: Any = recipe(args.what, args.preset, task=args.task, changes=args.set)
@@ -92,6 +93,11 @@ def searches(args: argparse.Namespace) -> None:
             folder = args.runs / f"{args.what}-{args.preset}-{settings}-{words}-{seed}"
             print(f"{args.what}, {words}, seed {seed}: {folder}", flush=True)
             TABLE.add({**about, **run(made, folder)})
+
+
+def named(task: str) -> str:
+    """A task without the folders of its files, which differ from machine to machine."""
+    return re.sub(r"[^:,?&=]*/", "", task)
 
 
 # --- laws -------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from formwright.errors import InputError, SpecError
 from formwright.report import gather
 from formwright.report.sections.belief import belief_html, belief_info, belief_words
 from formwright.report.sections.curves import curves_html, curves_info, line_classes
+from formwright.report.sections.finals import finals_html
 from formwright.report.sections.latencies import latencies_html, latencies_info
 from formwright.study import Study
 from formwright.study.outcome import Outcome
@@ -42,6 +43,14 @@ def finals() -> list[Trial]:
         replace(done(2, 1.2, 2.0, rung=FINAL_RUNG), origin=RIVAL, note="Llama shape"),
         done(3, 1.3, 2.0, rung=FINAL_RUNG),
     ]
+
+
+def test_finals_say_what_their_models_began_with() -> None:
+    assert "trained from new weights" in str(finals_html(material(finals())))
+    on = [replace(trial, values={**trial.values, "inherited": 1.0}) for trial in finals()]
+    words = str(finals_html(material(on)))
+    assert "trained on from the weights that it had" in words
+    assert "new weights" not in words
 
 
 def test_curves_are_those_of_the_finals_the_model_to_take_first(tmp_path: Path) -> None:

@@ -43,10 +43,11 @@ class Final(Estimator):
     Every score is the mean over seeds. For the task's metric M there are also ``M_low`` and
     ``M_high``, a 95 % interval (see ``spread``; of one seed it says nothing of other seeds).
     Further values: ``seeds`` (that did not diverge), ``rate`` (the factor that was chosen),
-    ``steps`` (taken), ``epochs``, ``tokens_per_second``, ``step_seconds``, ``processor_share``, and
-    ``slope``: how much better the metric became when the steps doubled, while the rate was
-    constant; above 0 it was still improving. ``slope_error`` is its standard error, from how far
-    the looks lie from a line. Both are missing where there were too few looks.
+    ``steps`` (taken), ``epochs``, ``tokens_per_second``, ``step_seconds``, ``processor_share``,
+    ``inherited`` (1 where weights were taken over, else missing), and ``slope``: how much better
+    the metric became when the steps doubled, while the rate was constant; above 0 it was still
+    improving. ``slope_error`` is its standard error, from how far the looks lie from a line. Both
+    are missing where there were too few looks.
 
     In the trial's folder stay ``run`` (the training of the best seed, with its model) and
     ``curve.json`` (the metric at each look, of every seed).
@@ -260,6 +261,7 @@ class _Trainings:
             f"{metric}_high": high,
             "seeds": float(len(good)),
             "rate": factor,
+            **({"inherited": 1.0} if self.final.source is not None else {}),
             "steps": taken,
             "epochs": epochs(self.final.config, self.task, 1) * taken,
             **{name: statistics.fmean(seed[name] for seed in good) for name in paces},

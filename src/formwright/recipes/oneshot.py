@@ -99,7 +99,10 @@ class OneShot(Recipe):
         chosen = session.kept(_FINALS, lambda: self._entrants(session))
         steps = self.longer * (self.training.steps or 1)
         trials = [session.study.trials[number] for number in chosen]
-        members = [replace(entered(t, steps, 0), details=t.details) for t in trials]
+        members = [
+            replace(entered(trial, steps, 0), note=trial.made_by, details=trial.details)
+            for trial in trials
+        ]
         rivals = [rival_proposal(rival, FINAL_RUNG, steps) for rival in self.rivals()]
         asked = [*members, *rivals]
         session.say(f"finals: {len(asked)} models, {steps:,} steps each")

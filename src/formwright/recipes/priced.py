@@ -489,9 +489,8 @@ class Priced(OneShot):
         times = best.values[cost.name] / chosen.values[cost.name]
         ahead = quality.sign * (best.values[quality.name] - chosen.values[quality.name]) < 0
         return (
-            f"{'Better is' if ahead else 'Beside it,'} trial {best.number}, drawn at random, "
-            f"{'with' if ahead else 'has'} {quality.name} {best.values[quality.name]:.4g} at "
-            f"{times:.2f} times its {cost.name}.",
+            f"Trial {best.number}, drawn at random, is {'better' if ahead else 'no better'}: "
+            f"{quality.name} {best.values[quality.name]:.4g} at {times:.2f} times its {cost.name}.",
         )
 
 

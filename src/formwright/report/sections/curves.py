@@ -91,10 +91,7 @@ def curves_html(material: Material) -> Safe | None:
     if info is None or not any(len(seed) > 1 for line in info.lines for seed in line.seeds):
         return None
     several = max(len(line.seeds) for line in info.lines)
-    said = (
-        "How the models of the finals learned, from new weights; the dashed ones were designed by "
-        "hand."
-    )
+    said = "How the models of the finals learned; the dashed ones were designed by hand."
     if several > 1:
         said += f" Each has {plural(several, 'seed')}, a line for each."
     if info.left_out:

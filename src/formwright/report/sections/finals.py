@@ -1,5 +1,6 @@
 """The finals: finalists and rivals that were trained alike, and how the budget was spent."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from formwright.arch import Architecture
@@ -56,11 +57,12 @@ def finals_html(material: Material) -> Safe | None:
     heads = ["", *map(readable, info.values), "parameters", "steps", "last doubling", "layers"]
     rows = [_row(material, info, entrant) for entrant in info.entrants]
     steps = info.entrants[0].trial.steps
+    begun = begun_with([entrant.trial for entrant in info.entrants])
     said = (
-        f"Each was trained from new weights for up to {steps:,} steps to a rate of zero, its best "
+        f"Each was trained {begun} for up to {steps:,} steps to a rate of zero, its best "
         "weights kept. The result stands on these figures alone."
         if steps
-        else "Each was trained from new weights to the end."
+        else f"Each was trained {begun} to the end."
     )
     return joined(
         [
@@ -69,6 +71,12 @@ def finals_html(material: Material) -> Safe | None:
             tag("p", _planned(info.plan), class_="quiet") if info.plan else None,
         ]
     )
+
+
+def begun_with(trials: Iterable[Trial]) -> str:
+    """What the models of finals began with, in words."""
+    taken_over = any(trial.values.get("inherited") for trial in trials)
+    return "on from the weights that it had" if taken_over else "from new weights"
 
 
 def _row(material: Material, info: FinalsInfo, entrant: Entrant) -> Safe:
