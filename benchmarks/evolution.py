@@ -14,14 +14,13 @@ Rows are appended to results/evolution.json as they are done; rows that are ther
 """
 
 import argparse
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness import Rows, arguments
+from harness import Rows, arguments, named
 
 from formwright.arch import Seq2Seq
 from formwright.arch.architecture import Decoder
@@ -93,11 +92,6 @@ def searches(args: argparse.Namespace) -> None:
             folder = args.runs / f"{args.what}-{args.preset}-{settings}-{words}-{seed}"
             print(f"{args.what}, {words}, seed {seed}: {folder}", flush=True)
             TABLE.add({**about, **run(made, folder)})
-
-
-def named(task: str) -> str:
-    """A task without the folders of its files, which differ from machine to machine."""
-    return re.sub(r"[^:,?&=]*/", "", task)
 
 
 # --- laws -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import fcntl
 import json
 import lzma
 import os
+import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -161,6 +162,11 @@ def unpacked(data: Path, out: Path, *names: str) -> Path:
         text = lzma.decompress(packed.read_bytes()) if packed.exists() else plain.read_bytes()
         (out / name).write_bytes(text)
     return out
+
+
+def named(task: str) -> str:
+    """A task without the folders of its files, which differ from machine to machine."""
+    return re.sub(r"[^:,?&=]*/", "", task)
 
 
 def spread(values: Iterable[float]) -> dict[str, Any]:

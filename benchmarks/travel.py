@@ -10,24 +10,20 @@ formulas, so a kept layer goes without. Rows are appended to results/travel.json
 rows that are there are left alone.
 """
 
-import argparse
-import json
 import statistics
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import torch
+from harness import Rows, arguments, named
 
 from formwright.arch import Architecture, Attention, FeedForward, Formula, Residual, Stack, style
 from formwright.arch.architecture import Decoder, Encoder
 from formwright.arch.counting import count
 from formwright.arch.kept import kept_layer
 from formwright.errors import InputError
-from formwright.files import write_atomically
 from formwright.tasks import load_task
 from formwright.train import TrainConfig, rate_for, train
 
-RESULTS = Path(__file__).parent / "results" / "travel.json"
 CONFIG = TrainConfig(batch_tokens=1024, lr=4e-3, warmup=20, score_batches=64)
 
 
@@ -57,37 +53,32 @@ def shapes(task: Any, name: str, width: int, depth: int) -> dict[str, Architectu
     }
 
 
+def trained(arch: Architecture, task: Any, steps: int, seed: int) -> dict[str, Any]:
+    """What a training comes to."""
+    config = CONFIG.replace(steps=steps, seed=seed, lr=rate_for(arch, CONFIG.lr))
+    _, result = train(arch, task, config)
+    score = round(result.scores.get(task.metric, float("nan")), 5)
+    return {task.metric: score, "params": count(arch).params, "state": result.state}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, seeds=3)
     parser.add_argument("block")
     parser.add_argument("--task", action="append", required=True)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--depth", type=int, default=2)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    table = Rows("travel")
     for name in args.task:
         task = load_task(name)
-        about = {"task": name, "width": args.width, "depth": args.depth, "steps": args.steps}
+        about = {"task": named(name), "width": args.width, "depth": args.depth, "steps": args.steps}
         for called, arch in shapes(task, args.block, args.width, args.depth).items():
+            values = []
             for seed in range(args.seeds):
                 row = {**about, "model": called, "seed": seed}
-                if any(row.items() <= known.items() for known in rows):
-                    continue
-                config = CONFIG.replace(steps=args.steps, seed=seed, lr=rate_for(arch, CONFIG.lr))
-                _, result = train(arch, task, config)
-                found = {task.metric: round(result.scores.get(task.metric, float("nan")), 5)}
-                rows.append({**row, **found, "params": count(arch).params, "state": result.state})
-                write_atomically(RESULTS, json.dumps(rows, indent=1).encode())
-                print(json.dumps(rows[-1]), flush=True)
-        for called in ("plain", "primer-ez", args.block):
-            values = [
-                row[task.metric]
-                for row in rows
-                if row["model"] == called and about.items() <= row.items()
-            ]
+                found = table.once(row, partial(trained, arch, task, args.steps, seed))
+                values.append(found[task.metric])
             print(f"{name}  {called:12} {task.metric} {statistics.fmean(values):.4f}", flush=True)
 
 
