@@ -89,11 +89,11 @@ def blocks(part: list[dict[str, Any]]) -> Told:
     faster = [1 / row["models"]["found"]["latency"] for row in part]
     return Told(
         verdict,
-        f"test accuracy {each(ways['found'])} at {each(faster)} times the teacher's speed (teacher "
-        f"{each(ways['teacher'])}); ahead of both controls in {ahead} of {len(part)}",
+        f"test accuracy {each(ways['found'], 3)} at {each(faster)} times the teacher's speed "
+        f"(teacher {each(ways['teacher'], 3)}); ahead of both controls in {ahead} of {len(part)}",
         len(part),
-        f"a plain order with as many parameters {each(ways.get(plain, []))}; the best random model "
-        f"of the same table {each(ways.get('random', []))}",
+        f"a plain order with as many parameters {each(ways.get(plain, []), 3)}; the best random "
+        f"model of the same table {each(ways.get('random', []), 3)}",
     )
 
 
