@@ -112,10 +112,12 @@ def evolution(system: str) -> Callable[[Any], Told]:
         both = beats == len(ours) and won == len(pairs)
         metric = next(iter(ours.values()))["metric"]
         best = [min((up * v, v) for v in row["rivals"].values())[1] for row in ours.values()]
+        seeds = [next(iter(row["rivals"].values())) for row in ours.values()]  # it stands first
         return Told(
             "yes" if both else "partly" if beats or won else "no",
-            f"{metric} of finals: found {each((r['found'] for r in ours.values()), 3)}, best rival "
-            f"made by hand {each(best, 3)}; better than it in {beats} of {len(ours)}",
+            f"{metric} of finals: found {each((r['found'] for r in ours.values()), 3)}, the "
+            f"Transformer {each(seeds, 3)}, the best published layer {each(best, 3)}; better than "
+            f"the latter in {beats} of {len(ours)}",
             len(ours),
             f"random search {each((b for _, b in pairs), 3)}; evolution is ahead in {won} of "
             f"{len(pairs)}",

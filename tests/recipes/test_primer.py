@@ -108,8 +108,38 @@ def test_what_brings_nothing_is_taken_out_and_what_helps_stays(tmp_path: Path) -
     assert [row["note"] for row in taken] == ["without c_mul 1"]
 
 
+class Eroding(Made):
+    """Each removal costs four thousandths: free by itself, and not again and again."""
+
+    def judged(self, session: Any, asked: Any) -> list[Trial]:
+        found = super().judged(session, asked)
+        for number, (trial, (decisions, _)) in enumerate(zip(found, asked, strict=True)):
+            left = repr(decisions).count("square") + repr(decisions).count("depthwise3")
+            values = {"loss": 2.0 + 0.008 * (3 - left), "loss_low": 1.0, "loss_high": 3.0}
+            found[number] = replace(trial, values={**values, "seeds": 2.0})
+        return found
+
+
+def test_small_losses_do_not_add_up(tmp_path: Path) -> None:
+    made = Eroding(**vars(replace(primer.smoke(), removals=9)))
+    with counted_clock():
+        study = begin(made, tmp_path)
+    session = Session(made, study)
+    study.objectives = (type(study.objectives[0])("loss"),)
+    decisions = made.programs().seeds()["primer-ez"]
+    assert repr(decisions).count("square") + repr(decisions).count("depthwise3") == 3, (
+        "a norm has one"
+    )
+    best = Trial(5, decisions, state="done", values={"loss": 2.0})
+    taken = simplify(made, session, best)
+    study.close()
+    assert len(taken) == 1
+
+
 def test_a_rise_within_the_spread_of_the_seeds_is_no_loss() -> None:
-    values = {"loss": 2.0, "loss_low": 1.9, "loss_high": 2.1, "seeds": 3.0}
-    assert tolerance(Trial(0, {}, values=values), "loss") == pytest.approx(0.2 / 3.92)
+    values = {"loss": 2.0, "loss_low": 1.99, "loss_high": 2.01, "seeds": 3.0}
+    assert tolerance(Trial(0, {}, values=values), "loss") == pytest.approx(0.02 / 3.92)
+    apart = Trial(0, {}, values={**values, "loss_low": 1.5, "loss_high": 2.5})
+    assert tolerance(apart, "loss") == pytest.approx(0.01), "two seeds that differ excuse little"
     alone = Trial(0, {}, values={**values, "seeds": 1.0})
     assert tolerance(alone, "loss") == pytest.approx(0.004)

@@ -40,6 +40,7 @@ from formwright.trial import FINAL, Proposal, Trial
 
 SIMPLER_RUNG = 90  # of trials that ask what can be taken out of the winner
 _NO_LOSS = 0.002  # a rise of the loss, as a share of it, that is none
+_MOST_LOSS = 0.005  # a rise that is one, however far apart seeds are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,22 +129,22 @@ def simplify(recipe: Primer, session: Session, best: Trial) -> list[dict[str, An
     """What was taken out of a program, one removal after the other: trial, note, values.
 
     Every round trains the program without each instruction that the seed has not, and takes out
-    the one whose loss is smallest, unless it is worse than before by more than the spread of the
-    seeds.
+    the one whose loss is smallest, unless it is worse than the whole program by more than the
+    spread of its seeds: small losses, one after the other, would add up to a large one.
     """
     space, (objective, *_) = recipe.programs(), session.study.objectives
     seed = recipe.seed_decisions()
     now = dict(best.decisions)
     (trial,) = recipe.judged(session, [(now, "the best program")])
     taken: list[dict[str, Any]] = []
+    most = trial.costs([objective])[0] + tolerance(trial, objective.name) if trial.done else 0.0
     while trial.done:
         asked = space.without(now, seed)[: recipe.removals]
         tried = [t for t in recipe.judged(session, asked) if t.done] if asked else []
         if not tried:
             break
         leanest = min(tried, key=lambda t: t.costs([objective]))
-        (before,), (after,) = trial.costs([objective]), leanest.costs([objective])
-        if after > before + tolerance(trial, objective.name):
+        if leanest.costs([objective])[0] > most:
             break
         values = {"before": trial.values[objective.name], "after": leanest.values[objective.name]}
         taken.append({"trial": leanest.number, "note": leanest.note, **values})
@@ -153,10 +154,15 @@ def simplify(recipe: Primer, session: Session, best: Trial) -> list[dict[str, An
 
 
 def tolerance(trial: Trial, name: str) -> float:
-    """A rise that other seeds may take back: a standard error, or a small share."""
+    """A rise that other seeds may take back: a standard error, between two small shares.
+
+    The interval of two seeds is wide: within it, removals that cost a hundredth each were called
+    free, and what was left of a program was a fifth worse in the finals (docs/log.md).
+    """
     low, high = trial.interval(name)
     error = (high - low) / 3.92 if trial.values.get("seeds", 1) > 1 else 0.0
-    return max(_NO_LOSS * abs(trial.values[name]), error)
+    least, most = (share * abs(trial.values[name]) for share in (_NO_LOSS, _MOST_LOSS))
+    return min(max(least, error), most)
 
 
 # --- presets ------------------------------------------------------------------------------
