@@ -81,7 +81,7 @@ def test_what_is_found_keeps_the_limit_and_has_the_least_loss(tmp_path: Path) ->
 
 def test_every_second_layer_of_the_teacher_stands_beside_it(tmp_path: Path) -> None:
     study = run(made(), tmp_path)
-    (half,) = [t for t in study.trials if t.note == HALF]
+    (half,) = [t for t in study.trials if t.note == HALF and not t.final]
     arch = study.member(half)
     whole = load_model(teacher_folder(tmp_path)).arch
     assert len(arch.layers.layers) == len(whole.layers.layers) // 2

@@ -25,9 +25,9 @@ from formwright.errors import InputError, Stopped
 from formwright.estimate.training import known_task
 from formwright.files import write_atomically
 from formwright.model import Model
-from formwright.recipes.headline import champion, paired
+from formwright.recipes.bargain import Bargain
 from formwright.recipes.oneshot import OneShot
-from formwright.recipes.session import SUPERNET, Session, as_baseline
+from formwright.recipes.session import SUPERNET, Session
 from formwright.recipes.taught import LIMITS, Timer
 from formwright.space import Decisions, Space
 from formwright.strategy.gradient import (
@@ -39,13 +39,12 @@ from formwright.strategy.gradient import (
 )
 from formwright.strategy.gradient.ladder import highest_accepted, lowest_kept
 from formwright.study import Rules
-from formwright.study.front import eligible
-from formwright.study.outcome import Baseline, Outcome
+from formwright.study.outcome import Outcome
 from formwright.supernet import Supernet
 from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.train.engine import Loss
-from formwright.trial import CONTROL, FOUND, Objective, Proposal, Trial
+from formwright.trial import CONTROL, FOUND, Objective, Proposal
 
 _DRAWS = 400  # random members among which those nearest in cost are picked
 _CHANGES = 2000  # random changes that bring one of them nearer still
@@ -409,89 +408,7 @@ class Priced(OneShot):
         return False
 
     def compared(self, session: Session) -> Outcome:
-        """Say which of what was found is fastest without losing more than is accepted."""
-        quality, cost = session.study.objectives
-        base = self.last_baseline(session)
-        allowed = self.allowed(quality, base.values[quality.name])
-        bar = base.values[quality.name] + quality.sign * allowed
-        lowered = replace(base, values={**base.values, quality.name: bar})
-        firsts = {last.number: first for last, first in self.last_judged(session)}
-        pairs = [
-            (last, finding)
-            for last, first in self.last_judged(session)
-            for finding in self.findings(session)
-            if finding.method in first.details.get("methods", ())
-        ]
-        facts: dict[str, float] = {}
-        for trial, finding in pairs:
-            first = firsts[trial.number]
-            facts |= _facts(trial, first, finding, base.values, (quality.name, cost.name))
-        found = eligible([t for t, _ in pairs], session.study.objectives, self.rules().limits)
-        chosen = champion(found, lowered, quality, cost)
-        if chosen is None:
-            whole = next((t for t in session.study.trials if t.final and t.rival and t.done), None)
-            headline = (
-                f"Nothing that was found is cheaper than the {base.name} and{self._anew} within "
-                f"{allowed:.3g} of its {quality.name} ({base.values[quality.name]:.4g})."
-            )
-            return Outcome(base, headline, None if whole is None else whole.number, facts)
-        share = chosen.values[cost.name] / base.values[cost.name]
-        words = f"takes {share:.2f} times the {cost.name} of"
-        if session.target is not None:
-            _, whole_network = self.make_baseline()
-            speed, words = paired(session, chosen, whole_network, 6 * self.seconds)
-            facts = {**speed, **facts}  # what counts most first
-            words = f"is {words}"
-        method = firsts[chosen.number].note
-        headline = (
-            f"What {method} found, trial {chosen.number}, {words} the {base.name}, at "
-            f"{quality.name} {self._values(chosen, quality.name)}, against "
-            f"{base.values[quality.name]:.4g}{self._trained(chosen)}."
-        )
-        notes = self._beside(session, chosen)
-        return Outcome(base, headline, chosen.number, facts, notes=notes)
-
-    def last_baseline(self, session: Session) -> Baseline:
-        """The whole network as it was trained last: in finals, where there are any."""
-        judged = session.measured_baseline
-        rivals = [t for t in session.study.trials if t.final and t.rival and t.done]
-        if not rivals:
-            return judged
-        final = as_baseline(rivals[-1])
-        return replace(final, rungs={**judged.rungs, **final.rungs})
-
-    @property
-    def _anew(self) -> str:
-        return "" if self.continued or self.longer else ", trained anew,"
-
-    def _values(self, chosen: Trial, quality: str) -> str:
-        """The quality of what was found, with each of the weights that it has."""
-        own = f"{chosen.values[quality]:.4g}"
-        if chosen.final:
-            return own
-        inherited = f"{chosen.values[f'inherited_{quality}']:.4g} with inherited weights"
-        return inherited if self.continued else f"{inherited} and {own} with new ones"
-
-    def _trained(self, chosen: Trial) -> str:
-        """How long it and the whole network were trained, where that was alike."""
-        steps = chosen.values.get("steps")
-        if not chosen.final or steps is None:
-            return ""
-        return f", each trained on for {steps:,.0f} steps to a rate of zero"
-
-    def _beside(self, session: Session, chosen: Trial) -> tuple[str, ...]:
-        """The best member drawn at random that was trained as what was found."""
-        quality, cost = session.study.objectives
-        drawn = [last for last, first in self.last_judged(session) if first.control]
-        if not drawn:
-            return ()
-        best = min(drawn, key=lambda trial: quality.sign * trial.values[quality.name])
-        times = best.values[cost.name] / chosen.values[cost.name]
-        ahead = quality.sign * (best.values[quality.name] - chosen.values[quality.name]) < 0
-        return (
-            f"Trial {best.number}, drawn at random, is {'better' if ahead else 'no better'}: "
-            f"{quality.name} {best.values[quality.name]:.4g} at {times:.2f} times its {cost.name}.",
-        )
+        return Bargain(self, session).outcome()
 
 
 def changed_to_cost(
@@ -509,18 +426,3 @@ def changed_to_cost(
         if not space.violation(child) and abs((new := cost(child)) - wished) < abs(now - wished):
             decisions, now = child, new
     return decisions
-
-
-def _facts(
-    trial: Trial, first: Trial, finding: Finding, base: Any, names: tuple[str, str]
-) -> dict[str, float]:
-    """Of a method: how much cheaper, and the quality with each of the weights there are."""
-    name, (quality, cost) = finding.method, names
-    finals = {f"{name}_final_{quality}": trial.values[quality]} if trial.final else {}
-    return {
-        f"{name}_times_cheaper": base[cost] / trial.values[cost],
-        **finals,
-        f"{name}_{quality}": finding.scores[quality],
-        f"{name}_r_{quality}": first.values[quality],
-        f"{name}_price": finding.price,
-    }

@@ -290,48 +290,38 @@ class Classroom(Estimator):
 
 
 @dataclass(frozen=True)
-class Distilled(Inherited):
-    """Training with a teacher's answers beside the labels.
+class Answers:
+    """What makes a training one with a teacher's answers beside the labels.
 
     Args:
-        teacher: Folder of its model.
+        device: Where it trains.
+        teacher: Folder of the teacher's model.
         weight: Of its answers; the labels have the rest. 0 asks no teacher.
         temperature: Of both answers.
     """
 
+    device: str = "cpu"
     teacher: str = ""
     weight: float = 0.5
     temperature: float = 1.0
 
     def loss(self, work: Work, task: Task) -> Loss | None:
-        return answers_loss(self, task)
+        """The loss of both; None where the teacher's answers weigh nothing."""
+        if not self.weight:
+            return None
+        model = load_model(self.teacher).to(self.device).eval().requires_grad_(False)
+        taught = Teacher(Path(self.teacher), model, task)
+        return taught.loss(task=1 - self.weight, answers=self.weight, temperature=self.temperature)
 
 
 @dataclass(frozen=True)
-class TaughtFinal(Final):
-    """The same for finals.
-
-    Args:
-        teacher: Folder of its model.
-        weight: Of its answers; the labels have the rest. 0 asks no teacher.
-        temperature: Of both answers.
-    """
-
-    teacher: str = ""
-    weight: float = 0.5
-    temperature: float = 1.0
-
-    def loss(self, work: Work, task: Task) -> Loss | None:
-        return answers_loss(self, task)
+class Distilled(Answers, Inherited):
+    """A student that is judged."""
 
 
-def answers_loss(how: Distilled | TaughtFinal, task: Task) -> Loss | None:
-    """A teacher's answers beside the labels; None where they weigh nothing."""
-    if not how.weight:
-        return None
-    model = load_model(how.teacher).to(how.device).eval().requires_grad_(False)
-    taught = Teacher(Path(how.teacher), model, task)
-    return taught.loss(task=1 - how.weight, answers=how.weight, temperature=how.temperature)
+@dataclass(frozen=True)
+class TaughtFinal(Answers, Final):
+    """A student in the finals."""
 
 
 @dataclass(frozen=True)
