@@ -450,6 +450,9 @@ def test_unknown_variants_and_senseless_numbers_are_refused() -> None:
         replace(fft.small("bert").methods[0], refine=-1)
     with pytest.raises(InputError, match="accept="):
         replace(fft.small("bert"), accept=-1.0)
+    for name in ("longer", "entrants", "random"):
+        with pytest.raises(InputError, match=f"{name}=-1 must be at least 0"):
+            replace(fft.small("bert"), **{name: -1}).check()
     assert Kept((1,), 8, 8, (1,)).means == (1.0, 1.0)
 
 

@@ -184,6 +184,7 @@ class Dartformer(OneShot):
 
     def check(self) -> None:
         """The task must have answers that are right or wrong."""
+        super().check()
         check_answers(known_task(self.task))
 
     def find(self, session: Session) -> None:

@@ -174,6 +174,7 @@ class Mix(Swept):
 
     def check(self) -> None:
         """Refuse a space that the policy cannot hold the gates of, before anything is made."""
+        super().check()
         self.holder(self.supernet(self.make_space()), None, 0.0)
 
     # --- its search ---------------------------------------------------------------------

@@ -60,6 +60,12 @@ class OneShot(Recipe):
 
     FAIR: ClassVar[bool] = False  # whether rates follow width and depth; published ones do not
 
+    def check(self) -> None:
+        counts = {"longer": self.longer, "entrants": self.entrants, "random": self.random}
+        for name, number in counts.items():
+            if number < 0:
+                raise InputError(f"{name}={number} must be at least 0.")
+
     def bounded(self, limits: Mapping[str, float]) -> Self:
         """The same with limits, of which latency needs a target."""
         if "max_latency" in limits and self.target is None:

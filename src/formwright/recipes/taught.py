@@ -212,6 +212,7 @@ class Taught(OneShot):
     # --- limits -------------------------------------------------------------------------
 
     def check(self) -> None:
+        super().check()
         if self.max_latency is not None and self.where() is None:
             raise InputError("--max-latency needs a target; give --target, such as --target cpu.")
 
