@@ -1,6 +1,6 @@
 """NAS-BERT on real tags: what is found block by block, beside plain and random models as dear.
 
-    python benchmarks/nasbert.py --data FOLDER [--seeds 3] [--runs FOLDER]
+    python benchmarks/nasbert.py --data FOLDER [--seeds 3] [--preset small] [--runs FOLDER]
 
 FOLDER holds universal_dependencies/. A teacher of 4 layers, 64 wide, learns the tags of the English
 treebank; its blocks are imitated and shrunk, and the best model of the table at half its latency is
@@ -12,6 +12,7 @@ benchmarks/results/nasbert.json.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,9 @@ from formwright.trial import CONTROL, FOUND, SEED
 ROLES = {FOUND: "found", SEED: PLAIN, CONTROL: "random"}
 
 
-def searched(task: str, seed: int, folder: Path) -> dict[str, Any]:
+def searched(task: str, preset: str, seed: int, folder: Path) -> dict[str, Any]:
     """One search to its end: each model of its finals with its cost and scores."""
-    made: Any = recipe("nasbert", "small", task=task)
+    made: Any = recipe("nasbert", preset, task=task)
     made = replace(made, seed=seed, workers=1)
     conduct(made, begin(made, folder), say=lambda text: print(f"  {text}", flush=True))
     study, outcome, data = Study.open(folder), read_outcome(folder), known_task(task)
@@ -62,11 +63,14 @@ def main() -> None:
     """Run the seeds that are missing."""
     parser = arguments(__doc__, seeds=3, data=True)
     parser.add_argument("--runs", type=Path, default=Path("runs") / "nasbert")
+    parser.add_argument("--preset", default="small")
     asked = parser.parse_args()
     table = Rows("nasbert")
     task = f"tag:{asked.data / 'universal_dependencies' / 'en_ewt'}"
     for seed in range(asked.seeds):
-        table.once({"seed": seed}, lambda seed=seed: searched(task, seed, asked.runs / str(seed)))
+        folder = asked.runs / f"{asked.preset}-{seed}"
+        work = partial(searched, task, asked.preset, seed, folder)
+        table.once({"preset": asked.preset, "seed": seed}, work)
 
 
 if __name__ == "__main__":
