@@ -51,9 +51,10 @@ def write_sealed(path: Path, *parts: bytes | memoryview) -> None:
     for part in parts:
         digest.update(part)
     known = _seals(path.parent)
-    before = known.get(path.name, [])[-1:]
-    known[path.name] = [*before, digest.hexdigest()]
-    write_atomically(path.parent / SEALS, json.dumps(known, indent=1).encode())
+    before, new = known.get(path.name, [])[-1:], digest.hexdigest()
+    if before != [new]:  # else a crash came in between: the file may still be the one before
+        known[path.name] = [*before, new]
+        write_atomically(path.parent / SEALS, json.dumps(known, indent=1).encode())
     write_atomically(path, *parts)
 
 

@@ -109,6 +109,15 @@ def test_a_sealed_file_is_believed_until_it_changes(tmp_path: Path) -> None:
         check_sealed(path)
 
 
+def test_a_sealed_file_is_believed_after_two_crashes_before_its_writing(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_sealed(path, b"one")
+    for _ in range(2):
+        write_sealed(path, b"two")
+        path.write_bytes(b"one")  # as if it had not come to that
+        check_sealed(path)
+
+
 @pytest.mark.parametrize("text", ['{"baseline": 1}', "[]", "[" * 3000, '{"baseline": null}'])
 def test_an_outcome_that_cannot_be_is_refused(tmp_path: Path, text: str) -> None:
     write_outcome(tmp_path, Outcome(headline="It is good.", chosen=1, facts={"speedup": 2.0}))

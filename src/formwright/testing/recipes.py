@@ -154,7 +154,11 @@ class RecipeTestCase:
         paths = {
             path for mark in ("**/model.safetensors", *self.same) for path in folder.glob(mark)
         }
-        files = {str(path.relative_to(folder)): _digest(path) for path in sorted(paths)}
+        files = {
+            str(path.relative_to(folder)): _digest(path)
+            for path in sorted(paths)
+            if not _is_overtaken(path.parent)
+        }
         return {"outcome": outcome, "trials": trials, "files": files}
 
 
@@ -234,6 +238,15 @@ def _unclock(values: dict[str, float]) -> None:
 def _unclock_trial(trial: Trial) -> Trial:
     values = {name: value for name, value in trial.values.items() if name not in _CLOCKED}
     return replace(trial, values=values, seconds=0.0)
+
+
+def _is_overtaken(folder: Path) -> bool:
+    """Whether it holds a checkpoint, and a newer one lies beside it: a stop decides at which step
+    that was made."""
+    name = folder.name
+    return name.startswith("checkpoint-") and name < max(
+        place.name for place in folder.parent.glob("checkpoint-*")
+    )
 
 
 def _digest(path: Path) -> str:
