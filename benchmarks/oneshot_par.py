@@ -1,27 +1,27 @@
 """PAR on real text: the order a supernet finds, against the orders made by hand and random ones.
 
-    python benchmarks/oneshot_par.py --data FOLDER [--seeds 1] [--out FOLDER]
+    python benchmarks/oneshot_par.py --data FOLDER [--texts text8 shakespeare] [--seeds 3]
+                                     [--runs FOLDER]
 
-FOLDER holds text8 as train.txt, valid.txt and test.txt, or the same with .xz. For each seed the
-whole recipe is run on characters: a Transformer-XL with memory, 8 slots of width 64, searched at
-several prices on time. The search is made again as published (no price, a first temperature of 5,
-nothing held out), and so with sampled options. What was found, shorter and drawn orders, the
-sandwich, the design rule and random orders are trained alike from new
-weights; latency is measured paired with the plain order, reading 16 characters with 256 remembered.
-Where several seeds are run, means and standard errors are over seeds. A run that was stopped goes
-on when it is started again. One thread, about twenty minutes a seed. Results:
+FOLDER holds text8_10mb/ and tiny_shakespeare/, each as train.txt, valid.txt and test.txt, or the
+same with .xz. For each text and seed the whole recipe is run on characters: a Transformer-XL with
+memory, 8 slots of width 64, searched at several prices on time. On text8 the search is made again
+as published (no price, a first temperature of 5, nothing held out), and so with sampled options.
+What was found, shorter and drawn orders, the sandwich, the design rule and random orders are
+trained alike from new weights; latency is measured paired with the plain order, reading 16
+characters with 256 remembered. A run that was stopped goes on when it is started again, and rows on
+record are left alone. One thread, about twenty minutes a seed. Results:
 benchmarks/results/oneshot-par.json.
 """
 
-import argparse
 import json
-import lzma
-import statistics
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
+from harness import Rows, arguments, unpacked
 
 from formwright.arch import Architecture, parse
 from formwright.arch.style import style
@@ -36,23 +36,10 @@ from formwright.study.outcome import read_outcome
 from formwright.train import TrainConfig
 from formwright.trial import Trial
 
-RESULTS = Path(__file__).parent / "results" / "oneshot-par.json"
-SPLITS = ("train", "valid", "test")
+TEXTS = {"text8": "text8_10mb", "shakespeare": "tiny_shakespeare"}
+SPLITS = ("train.txt", "valid.txt", "test.txt")
 PRINTED: dict[str, Any] = {"prices": (0.0,), "warm": 5.0, "shorter": 0, "draws": 0}
 VARIANTS: dict[str, dict[str, Any]] = {"published": PRINTED, "sampled": {**PRINTED, "hard": True}}
-
-
-def unpacked(data: Path, out: Path) -> Path:
-    """The folder with the text; what is packed is unpacked beside the runs, once."""
-    if (data / "train.txt").exists():
-        return data
-    folder = out / "text8"
-    folder.mkdir(parents=True, exist_ok=True)
-    for split in SPLITS:
-        path = folder / f"{split}.txt"
-        if not path.exists():
-            path.write_bytes(lzma.decompress((data / f"{split}.txt.xz").read_bytes()))
-    return folder
 
 
 def recipe_for(text: Path, seed: int) -> par.Par:
@@ -78,7 +65,7 @@ def recipe_for(text: Path, seed: int) -> par.Par:
     )
 
 
-def one_seed(recipe: par.Par, folder: Path) -> dict[str, Any]:
+def one_seed(recipe: par.Par, folder: Path, variants: Iterable[str]) -> dict[str, Any]:
     """Run the recipe, or go on with it, and read its study."""
     study = begin(recipe, folder, say=print)
     conduct(recipe, study, say=print)
@@ -89,20 +76,23 @@ def one_seed(recipe: par.Par, folder: Path) -> dict[str, Any]:
     base = read_outcome(folder).baseline
     assert base is not None
     rows.insert(0, _row(base.name, parse(base.notation), dict(base.at(0).values)))
-    others = [variant(recipe, study, name) for name in VARIANTS]
+    others = [variant(recipe, study, name) for name in variants]
     rows += [_row(f"found {name}", arch, values) for name, arch, values in others]
     paired = _paired(study, [arch for _, arch, _ in others])
     for row in rows:
         row |= {"speedup": 1 / paired[row["order"]]}
+    finals = [_final(study, trial, paired) for trial in study.trials if trial.done and trial.final]
+    finals.insert(0, _row(base.name, parse(base.notation), dict(base.values)) | {"speedup": 1.0})
     study.close()
     places = [folder / recipe.place(price) / "result.json" for price in recipe.prices]
     searches = [json.loads(place.read_text()) for place in places]
     return {
-        "seed": recipe.seed,
         "prices": list(recipe.prices),
         "search_seconds": [search["seconds"] for search in searches],
         "probabilities": [search["probabilities"] for search in searches],
         "models": rows,
+        "finals": finals,
+        "headline": read_outcome(folder).headline,
     }
 
 
@@ -125,6 +115,11 @@ def variant(recipe: par.Par, study: Study, name: str) -> tuple[str, Architecture
 def _judged(study: Study) -> list[Trial]:
     """Orders trained alike before the finals, which are longer."""
     return [trial for trial in study.trials if trial.done and not trial.final]
+
+
+def _final(study: Study, trial: Trial, paired: dict[str, float]) -> dict[str, Any]:
+    row = _row(trial.note, study.space.resolve(trial.decisions), dict(trial.values))
+    return row | {"speedup": 1 / paired[row["order"]]}
 
 
 def _row(note: str, arch: Architecture, values: dict[str, float]) -> dict[str, Any]:
@@ -151,43 +146,24 @@ def _paired(study: Study, others: list[Architecture]) -> dict[str, float]:
     return known
 
 
-def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """By kind of model: loss and speed over seeds."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for run in runs:
-        for row in run["models"]:
-            kind = row["note"].split(" (")[0]
-            kept = found.setdefault(kind, {"bits_per_character": [], "speedup": []})
-            for name, values in kept.items():
-                values.append(row[name])
-    return {
-        kind: {
-            name: {"mean": statistics.fmean(v), "error": _error(v), "values": v}
-            for name, v in rows.items()
-        }
-        for kind, rows in found.items()
-    }
-
-
-def _error(values: list[float]) -> float | None:
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
-
-
 def main() -> None:
-    """Every seed, then the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmark-oneshot-par"))
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    text, runs = unpacked(args.data, args.out), []
-    for seed in range(args.seeds):
-        runs.append(one_seed(recipe_for(text, seed), args.out / f"seed{seed}"))
-        RESULTS.write_text(json.dumps({"summary": summary(runs), "runs": runs}, indent=1) + "\n")
-        for row in runs[-1]["models"]:
-            bits, times = row["bits_per_character"], row["speedup"]
-            print(f"{row['note']:32} {row['order']:14} {bits:.4f} bpc  {times:.2f} x as fast")
+    """Every text and seed, and its table."""
+    parser = arguments(__doc__, seeds=3, data=True)
+    parser.add_argument("--texts", nargs="*", choices=TEXTS, default=list(TEXTS))
+    parser.add_argument("--runs", type=Path, default=Path("runs/benchmark-oneshot-par"))
+    asked = parser.parse_args()
+    table = Rows("oneshot-par")
+    for name in asked.texts:
+        text = asked.runs / name
+        text.mkdir(parents=True, exist_ok=True)
+        unpacked(asked.data / TEXTS[name], text, *SPLITS)
+        for seed in range(asked.seeds):
+            recipe, folder = recipe_for(text, seed), asked.runs / f"{name}-{seed}"
+            work = partial(one_seed, recipe, folder, VARIANTS if name == "text8" else ())
+            row = table.once({"text": name, "seed": seed}, work)
+            for model in row["models"]:
+                bits, times = model["bits_per_character"], model["speedup"]
+                print(f"{model['note']:32} {model['order']:14} {bits:.4f} bpc  {times:.2f} x")
 
 
 if __name__ == "__main__":

@@ -328,7 +328,7 @@ def small(variant: str = "xl") -> Par:
         search=weights,
         # a thirtieth of the updates: at the published rate they would leave all undecided
         choices=replace(whole.choices, warmup=300, lr=3e-2, stable=0, held=0.2),
-        prices=(0.05, 0.2, 0.8),
+        prices=(0.1, 0.2, 0.4),
         warm=1.0,
         shorter=1,
         draws=1,
