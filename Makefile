@@ -8,10 +8,11 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The first of these that is new enough makes the virtual environment.
 PYTHON ?= python3.11 python3 python3.12 python3.13 python3.14 python
 # How many processes run tests, and more arguments for pytest: make test ARGS="-k notation"
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 
-# One thread per process: two test processes on two cores must not fight over them.
+# One thread per process: test processes must not fight over cores. Three on two cores, since many
+# tests wait for other processes or the disk.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help

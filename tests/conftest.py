@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from formwright.testing.clock import counted_clock
 from tests.chromium import CHROMIUM
 from tests.cli_helpers import InProcess
 
@@ -27,3 +28,10 @@ def browser() -> Iterator[Any]:
 def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcess:
     """The command line without a process of its own."""
     return InProcess(monkeypatch, capsys)
+
+
+@pytest.fixture
+def counted() -> Iterator[None]:
+    """Latencies follow from counts: nothing waits for a quiet machine."""
+    with counted_clock():
+        yield

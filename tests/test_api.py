@@ -246,7 +246,7 @@ def test_who_evaluates_can_be_chosen_and_a_trial_limited(tmp_path: Path, found: 
 
 def test_a_trial_over_its_limit_has_failed_and_the_search_goes_on(tmp_path: Path) -> None:
     slow = {"trials": 2, "width": 256, "stages": (100_000,), "control": 0, "workers": 1}
-    found = fw.search(TASK, budget="20s", out=tmp_path / "run", trial_limit=1.5, **slow)
+    found = fw.search(TASK, budget="10s", out=tmp_path / "run", trial_limit=1.5, **slow)
     assert {t.state for t in found.trials} <= {"failed"}
     assert all("longer than the time limit of 1.5 s" in t.reason for t in found.trials)
 

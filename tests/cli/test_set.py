@@ -1,7 +1,6 @@
 """Hyperparameters, workers and budgets of recipes, as they are typed."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from formwright.errors import InputError, UnknownName
 from formwright.recipes.recipe import recipe
 from formwright.space.files import write_space
 from formwright.study import Study
-from formwright.testing.clock import counted_clock
 
 TASK = "planted-near?length=12&symbols=4&train=200&valid=40&test=40"
 PAR = ("search", "par-bert", "--preset", "smoke", "--task", TASK)
@@ -22,11 +20,7 @@ FAST = ("--set", "search.steps=4", "--set", "choices.warmup=2", "--set", "slots=
 FAST = (*FAST, "--set", "random=1", "--set", "steps=2")  # of the training, where nothing else is
 
 
-@pytest.fixture(autouse=True)
-def counted() -> Iterator[None]:
-    """No clock."""
-    with counted_clock():
-        yield
+pytestmark = pytest.mark.usefixtures("counted")
 
 
 @pytest.mark.parametrize(

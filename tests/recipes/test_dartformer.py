@@ -36,6 +36,8 @@ from formwright.trial import CONTROL, FINAL, FOUND, RIVAL
 from formwright.zoo import get
 from formwright.zoo.dartformer import MIXES, NORM
 
+pytestmark = pytest.mark.usefixtures("counted")
+
 VARIANTS = tuple(dartformer.NAMES)
 SMALL_TASK = "listops-tiny?pool=cls&train=200&valid=40&test=40"
 

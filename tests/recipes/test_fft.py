@@ -45,6 +45,8 @@ from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.trial import CONTROL, FINAL, FINAL_RUNG, FOUND, RIVAL, Objective
 
+pytestmark = pytest.mark.usefixtures("counted")
+
 TASK = "planted-sofar?length=12&symbols=4&train=400&valid=80&test=80"
 
 

@@ -32,6 +32,7 @@ from formwright.study.outcome import read_outcome
 from formwright.supernet import Supernet
 from formwright.supernet.fixing import closed
 
+pytestmark = pytest.mark.usefixtures("counted")
 KINDS = {
     "gumbel": GumbelPolicy,
     "do": RealPolicy,

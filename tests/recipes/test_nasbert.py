@@ -21,6 +21,8 @@ from formwright.study import Study
 from formwright.study.outcome import read_outcome
 from formwright.trace import Trace
 
+pytestmark = pytest.mark.usefixtures("counted")
+
 TASK = "planted-near?length=12&symbols=4&train=200&valid=40&test=40"
 
 

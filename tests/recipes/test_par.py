@@ -40,6 +40,8 @@ from formwright.train import TrainConfig
 from formwright.trial import Trial
 from formwright.zoo.transformer_xl import ENWIK8_FRAME, LARGE_FRAME, TABLE_1
 
+pytestmark = pytest.mark.usefixtures("counted")
+
 
 def expanded(order: str) -> str:
     """Every letter of an order, one after the other."""
@@ -253,14 +255,14 @@ def test_the_smoke_preset_runs_through_the_command_line(
     assert "the supernet found" in done.stdout
     study = Study.open(Path(out))
     judged = [trial for trial in study.trials if not trial.final]
-    assert judged[0].note == "found by the supernet, price 0.05"
+    assert judged[0].note == "found by the supernet, price 0.1"
     found_ones = [trial for trial in judged if trial.origin == "found"]
-    assert {t.details["methods"][0] for t in found_ones} == {"price 0.05", "price 0.2"}
+    assert {t.details["methods"][0] for t in found_ones} == {"price 0.1", "price 0.2"}
     words = [par.word_of(t.decisions) for t in judged if t.origin in ("found", "seed")]
     assert len({*words}) == len(words), "orders that differ by nothing only are judged once"
     assert sum(trial.origin == "control" for trial in judged) == 2
     names = [line["method"] for line in Trace(Path(out) / SUPERNET).lines("found")]
-    assert names == ["price 0.05", "price 0.2"]
+    assert names == ["price 0.1", "price 0.2"]
     assert all({"latency", "bits_per_byte"} <= set(trial.values) for trial in study.trials)
     taken = par.smoke().training.steps or 0
     assert {trial.values["steps"] for trial in judged} == {float(taken)}

@@ -26,6 +26,8 @@ from formwright.study import Rules, Study
 from formwright.study.outcome import Baseline, Outcome, read_outcome, write_outcome
 from formwright.trial import FINAL_RUNG, Objective, Trial
 
+pytestmark = pytest.mark.usefixtures("counted")
+
 TASK = "listops-tiny?train=200&valid=50"
 FREE = UsualSearch(
     task=TASK, estimator="decoder_params", cost="flops", seconds=None, trials=40, width=64

@@ -282,7 +282,7 @@ def test_a_run_killed_at_any_moment_ends_in_the_same_weights(
     duration = time.perf_counter() - began
     killed = tmp_path / "killed"
     rng = random.Random(str(rest))
-    for _ in range(5):
+    for _ in range(3):
         with start(killed, steps, *rest) as process:
             time.sleep(rng.uniform(0.5, 1.0) * duration)
             process.send_signal(signal.SIGKILL)
