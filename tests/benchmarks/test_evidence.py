@@ -208,9 +208,10 @@ def searched(seed: int, found: float, *, drawn: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"), [((1.8, 1.85), "yes"), ((1.95, 1.98), "partly"), ((2.1, 2.05), "no")]
+    ("found", "verdict"),
+    [((1.8, 1.85), "yes"), ((1.95, 1.98), "partly"), ((1.95, 1.9), "partly"), ((2.1, 2.05), "no")],
 )
-def test_evolution_must_beat_the_best_rival_and_random_search(
+def test_evolution_must_beat_the_transformer_the_best_rival_and_random_search(
     found: tuple[float, float], verdict: str
 ) -> None:
     rows = [searched(0, found[0], drawn=False), searched(0, found[1], drawn=True)]
