@@ -53,6 +53,7 @@ RIVAL = "rival"  # designed by hand, to be beaten; its decisions are {"rival": i
 FINAL = "final"  # trained once more, from new weights and to the end, before anything is announced
 
 APART = "apart"  # among the details of a trial: it was drawn for itself, no strategy learns of it
+SIMPLER_RUNG = 90  # of trials that ask what can be taken out of a winner
 FINAL_RUNG = 100  # of the first finals of a study; those of a later session have the next one
 
 

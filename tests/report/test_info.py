@@ -20,11 +20,19 @@ from formwright.report.sections.pareto import baseline_outside, pareto_info, val
 from formwright.report.sections.progress import progress_info, progress_words
 from formwright.report.sections.repeat import repeat_info
 from formwright.report.sections.table import table_info
-from formwright.report.words import between, duration, figure, measured, readable, share_words
+from formwright.report.words import (
+    between,
+    duration,
+    figure,
+    measured,
+    readable,
+    share_words,
+    stage,
+)
 from formwright.strategy.pareto import hypervolume
 from formwright.study import front
 from formwright.study.outcome import Baseline, Outcome
-from formwright.trial import RIVAL, Objective, Trial
+from formwright.trial import FINAL_RUNG, RIVAL, SIMPLER_RUNG, Objective, Trial
 
 LOSS, SPEED = TWO
 
@@ -339,3 +347,11 @@ def test_where_a_rival_is_taken_the_best_that_was_found_is_compared() -> None:
     found = material([rival, done(1, 2.0, 3.0)], outcome=Outcome(baseline, "Nothing.", 0))
     assert found.chosen is not None
     assert found.chosen.number == 1
+
+
+@pytest.mark.parametrize(
+    ("rung", "words"),
+    [(0, "stage 0"), (SIMPLER_RUNG, "simplifying the winner"), (FINAL_RUNG + 1, "finals")],
+)
+def test_rungs_are_called_by_what_happens_there(rung: int, words: str) -> None:
+    assert stage(rung) == words

@@ -36,9 +36,8 @@ from formwright.space import Decisions, Space
 from formwright.space.programs import ProgramSpace, primer
 from formwright.strategy.hurdles import doubling
 from formwright.train import TrainConfig
-from formwright.trial import FINAL, Proposal, Trial
+from formwright.trial import FINAL, SIMPLER_RUNG, Proposal, Trial
 
-SIMPLER_RUNG = 90  # of trials that ask what can be taken out of the winner
 _NO_LOSS = 0.002  # a rise of the loss, as a share of it, that is none
 _MOST_LOSS = 0.005  # a rise that is one, however far apart seeds are
 

@@ -2,7 +2,7 @@
 
 from math import floor, isfinite, log10
 
-from formwright.trial import Objective
+from formwright.trial import FINAL_RUNG, SIMPLER_RUNG, Objective
 
 
 def figure(value: float, digits: int = 4) -> str:
@@ -111,6 +111,13 @@ def share_words(share: float) -> str:
     if share <= 0:
         return "nothing"
     return "under 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"
+
+
+def stage(rung: int) -> str:
+    """What the trials of a rung are called."""
+    if rung >= FINAL_RUNG:
+        return "finals"
+    return "simplifying the winner" if rung == SIMPLER_RUNG else f"stage {rung}"
 
 
 def wish(objective: Objective) -> str:

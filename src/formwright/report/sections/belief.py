@@ -7,7 +7,7 @@ from formwright.report.chart import SHEETS, Chart, Sheet, figure_html, scale_of
 from formwright.report.html import Safe, joined, row_html, table_html, tag
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.words import readable
+from formwright.report.words import readable, stage
 from formwright.strategy.belief import StageBelief, belief, root_of
 from formwright.trial import FINAL_RUNG
 
@@ -104,6 +104,6 @@ def _names(material: Material) -> dict[int, str]:
         here = [t for t in material.trials if min(t.rung, FINAL_RUNG) == rung]
         steps = {t.values.get("steps", t.steps) for t in here if t.done}
         known = {int(count) for count in steps if count}
-        final = "the finals" if rung == FINAL_RUNG else f"stage {rung}"
+        final = "the finals" if rung == FINAL_RUNG else stage(rung)
         found[rung] = f"{final} ({min(known):,} steps)" if len(known) == 1 else final
     return found

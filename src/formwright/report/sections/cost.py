@@ -6,7 +6,7 @@ from typing import NamedTuple
 from formwright.report.html import Safe, joined, row_html, table_html, tag
 from formwright.report.material import Material
 from formwright.report.section import section
-from formwright.report.words import duration, figure, plural
+from formwright.report.words import duration, figure, plural, stage
 from formwright.trial import (
     CONTROL,
     CROSSING,
@@ -30,7 +30,7 @@ _WORDS = {
     CONTROL: "random control",
     RANDOM: "drawn by the strategy",
     FINAL: "finals",
-    RIVAL: "rivals, made by hand",
+    RIVAL: "trainings of rivals made by hand",
     MUTATION: "mutations",
     CROSSING: "crossings",
     PROMOTED: "carried on from an earlier stage",
@@ -157,9 +157,7 @@ def _stages(trials: Sequence[Trial]) -> list[Stage]:
 def _stage_name(trials: Sequence[Trial], *, alone: bool) -> str:
     steps = {trial.steps for trial in trials if trial.steps}
     told = f", {min(steps):,} steps" if len(steps) == 1 else ""
-    if trials[0].final:
-        return f"finals{told}"
-    return f"trials{told}" if alone else f"stage {trials[0].rung}{told}"
+    return f"{'trials' if alone and not trials[0].final else stage(trials[0].rung)}{told}"
 
 
 def _steps(trials: Sequence[Trial]) -> int:

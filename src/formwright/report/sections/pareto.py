@@ -22,7 +22,7 @@ from formwright.report.html import Safe, joined, tag
 from formwright.report.material import Material, thinned
 from formwright.report.section import section
 from formwright.report.sections.table import value_names
-from formwright.report.words import figure, measured, plural, readable, wish
+from formwright.report.words import figure, measured, plural, readable, stage, wish
 from formwright.trial import FINAL_RUNG, Objective, Trial
 
 _DOTS = 80_000  # in all charts of the page together
@@ -265,7 +265,7 @@ def _controls(material: Material, x: str, y: str) -> Safe:
 
 
 def _stage(rung: int) -> str:
-    return f"finals {rung - FINAL_RUNG + 1}" if rung >= FINAL_RUNG else f"stage {rung}"
+    return f"finals {rung - FINAL_RUNG + 1}" if rung >= FINAL_RUNG else stage(rung)
 
 
 def _values_legend(info: ValuesInfo) -> Safe:
