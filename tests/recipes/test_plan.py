@@ -59,6 +59,12 @@ def test_a_plan_is_said_in_three_lines_of_a_terminal() -> None:
     assert lines[2].startswith("of 5.0 min: 2.5 min for trials")
 
 
+def test_a_budget_that_is_spent_before_it_begins_is_told_as_that() -> None:
+    lines = planned(40, 2, 0.12, rivals=3, spent=55.0).lines
+    assert lines[2].startswith("40 s are over before trials and finals can fit in")
+    assert not any("-" in line for line in lines), "no time is below nothing"
+
+
 def test_a_number_of_trials_needs_no_clock() -> None:
     made = counted(20, (60, 180), 2, rivals=3)
     assert (made.seconds, made.search, made.steps) == (None, None, 540)

@@ -1,5 +1,6 @@
 """What finals show: a claim is made only where it will survive a longer training."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,3 +144,18 @@ def test_a_search_for_quality_alone_says_who_is_better(bits: float, words: str) 
     session: Any = None  # nothing is measured
     _, said = verdict._against(session, duel(final(1, bits, 4.0), RIVAL_, cost=None))
     assert f"Trial 1 {words} " in said
+
+
+def test_why_there_is_nobody_to_announce_is_told_by_what_failed() -> None:
+    def failed(number: int, rung: int) -> Trial:
+        return replace(final(number, 0, 0), origin="", rung=rung, state="failed", reason="slow")
+
+    rival = replace(final(3, 2.0, 1.0), origin=RIVAL)
+    tried = [failed(0, 0), replace(rival, rung=0)]
+    told = "No {} came to an end; the first failed: slow"
+    assert verdict._nobody(tried, FINAL_RUNG) == told.format("trial")
+    assert verdict._nobody([*tried, failed(1, FINAL_RUNG), rival], FINAL_RUNG) == told.format(
+        "finalist"
+    )
+    ended = [*tried, failed(1, FINAL_RUNG), final(2, 2.0, 9.0)]
+    assert "No finalist keeps the limits" in verdict._nobody(ended, FINAL_RUNG)

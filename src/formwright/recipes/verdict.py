@@ -256,9 +256,12 @@ def _another(duel: Duel, best: Trial) -> list[str]:
 
 
 def _nobody(trials: Sequence[Trial], round_: int) -> str:
-    failed = [trial for trial in trials if trial.rung == round_ and trial.state == "failed"]
-    if failed:
-        return f"No finalist came to an end; the first failed: {failed[0].reason}"
+    ours = [trial for trial in trials if not trial.rival]
+    finals = [trial for trial in ours if trial.rung == round_]
+    what, here = ("finalist", finals) if finals else ("trial", ours)
+    failed = [trial for trial in here if trial.state == "failed"]
+    if failed and not any(trial.done for trial in here):
+        return f"No {what} came to an end; the first failed: {failed[0].reason}"
     return "No finalist keeps the limits; raise them, or search a space of smaller models."
 
 
