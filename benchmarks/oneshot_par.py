@@ -1,7 +1,7 @@
 """PAR on real text: the order a supernet finds, against the orders made by hand and random ones.
 
     python benchmarks/oneshot_par.py --data FOLDER [--texts text8 shakespeare] [--seeds 3]
-                                     [--runs FOLDER]
+                                     [--runs FOLDER] [--share 1]
 
 FOLDER holds text8_10mb/ and tiny_shakespeare/, each as train.txt, valid.txt and test.txt, or the
 same with .xz. For each text and seed the whole recipe is run on characters: a Transformer-XL with
@@ -42,11 +42,11 @@ PRINTED: dict[str, Any] = {"prices": (0.0,), "warm": 5.0, "shorter": 0, "draws":
 VARIANTS: dict[str, dict[str, Any]] = {"published": PRINTED, "sampled": {**PRINTED, "hard": True}}
 
 
-def recipe_for(text: Path, seed: int) -> par.Par:
-    """The recipe with numbers that fit ten minutes of one core."""
+def recipe_for(text: Path, seed: int, share: float = 1.0) -> par.Par:
+    """The recipe with numbers that fit ten minutes of one core, or a share of its steps."""
     weights = TrainConfig(
-        steps=1500, batch_tokens=1024, lr=2e-3, warmup=50, memory=32, checkpoint_every=100,
-        log_every=50,
+        steps=round(1500 * share), batch_tokens=1024, lr=2e-3, warmup=50, memory=32,
+        checkpoint_every=100, log_every=50,
     )  # fmt: skip
     small = par.small("xl")
     return replace(
@@ -55,8 +55,8 @@ def recipe_for(text: Path, seed: int) -> par.Par:
         task=f"lm:{text}?tokenizer=chars&length=32",
         family=style("transformer_xl", 64, heads=4),
         search=weights,
-        choices=replace(small.choices, warmup=375, lr=3e-2, stable=0),
-        training=weights.replace(steps=1000, score_batches=200),
+        choices=replace(small.choices, warmup=round(375 * share), lr=3e-2, stable=0),
+        training=weights.replace(steps=round(1000 * share), score_batches=200),
         target=Target(length=16, past=256),
         random=2,
         seconds=2.0,
@@ -148,7 +148,7 @@ def _paired(study: Study, others: list[Architecture]) -> dict[str, float]:
 
 def main() -> None:
     """Every text and seed, and its table."""
-    parser = arguments(__doc__, seeds=3, data=True)
+    parser = arguments(__doc__, seeds=3, data=True, share=True)
     parser.add_argument("--texts", nargs="*", choices=TEXTS, default=list(TEXTS))
     parser.add_argument("--runs", type=Path, default=Path("runs/benchmark-oneshot-par"))
     asked = parser.parse_args()
@@ -158,7 +158,7 @@ def main() -> None:
         text.mkdir(parents=True, exist_ok=True)
         unpacked(asked.data / TEXTS[name], text, *SPLITS)
         for seed in range(asked.seeds):
-            recipe, folder = recipe_for(text, seed), asked.runs / f"{name}-{seed}"
+            recipe, folder = recipe_for(text, seed, asked.share), asked.runs / f"{name}-{seed}"
             work = partial(one_seed, recipe, folder, VARIANTS if name == "text8" else ())
             row = table.once({"text": name, "seed": seed}, work)
             for model in row["models"]:

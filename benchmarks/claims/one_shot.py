@@ -283,8 +283,8 @@ ROWS = (
         tell=par_search,
         script="oneshot_par.py",
         full="--data FOLDER --seeds 3",
-        short="--data {data} --texts shakespeare --seeds 1 --runs {work}",
-        minutes=20,
+        short="--data {data} --texts shakespeare --seeds 1 --share 0.2 --runs {work}",
+        minutes=5,
         rooms=(*SUPERNET, "recipes/par.py", "recipes/orders.py", "recipes/oneshot.py"),
     ),
     Row(
