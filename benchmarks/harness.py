@@ -21,6 +21,7 @@ import lzma
 import os
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,10 +104,18 @@ class Parts(_File):
         found: dict[str, Any] = self._read({})
         return found
 
+    @contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """What is on record, to be changed; written when the block ends, unless it fails."""
+        with self._alone():
+            found = self.read()
+            yield found
+            self._write(found)
+
     def keep(self, name: str, value: Any, *, say: bool = True) -> None:
         """Write the value of a part down, in place of an earlier one, and print it."""
-        with self._alone():
-            self._write({**self.read(), name: value})
+        with self.changing() as found:
+            found[name] = value
         if say:
             print(name, json.dumps(value), flush=True)
 
@@ -149,10 +158,12 @@ def arguments(
 
 
 def one_thread() -> None:
-    """Figures are of one thread: on a shared machine two of them wait for each other."""
-    import torch
+    """Figures are of one thread: on a shared machine two of them wait for each other.
 
-    torch.set_num_threads(1)
+    Benchmarks that do not import torch are not given it, which would count as memory and time.
+    """
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
 
 
 def unpacked(data: Path, out: Path, *names: str) -> Path:

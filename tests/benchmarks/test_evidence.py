@@ -18,7 +18,7 @@ from claims.shape import Each, Maybe, Misfit, check
 from evidence import PAGE, ROOT, ROWS
 from provenance import History, code
 
-from tests.benchmarks import BENCHMARKS  # makes the benchmarks' files known
+from tests.benchmarks import BENCHMARKS
 
 RESULTS = BENCHMARKS / "results"
 # Results that are no claim: digests of what searches give, to compare before and after a change.

@@ -4,11 +4,10 @@ import json
 import lzma
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import VARIABLE, Parts, Rows, arguments, results, spread, unpacked
-
-import tests.benchmarks  # noqa: F401  # makes the benchmarks' files known
 
 
 def test_a_row_on_record_is_not_measured_again(tmp_path: Path) -> None:
@@ -65,6 +64,22 @@ def test_parts_replace_their_own_value_only(tmp_path: Path) -> None:
     assert parts.read() == {"a": 3, "b": 2}
     parts.replace({"c": 4})
     assert json.loads(parts.path.read_text()) == {"c": 4}
+
+
+def test_parts_are_changed_together_or_not_at_all(tmp_path: Path) -> None:
+    parts = Parts(tmp_path / "parts.json")
+    with parts.changing() as found:
+        found.setdefault("a", {})["x"] = 1
+
+    def spoil(found: dict[str, Any]) -> None:
+        found["a"]["x"] = 2
+        raise RuntimeError("no power")
+
+    with pytest.raises(RuntimeError, match="no power"), parts.changing() as found:
+        spoil(found)
+    assert parts.read() == {"a": {"x": 1}}
+    parts.keep("b", 2)  # nothing stays locked
+    assert parts.read() == {"a": {"x": 1}, "b": 2}
 
 
 def test_results_can_be_sent_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Recorded curves as problems for strategies: what the benchmark of the ladder replays."""
 
 import json
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,17 +10,12 @@ import pytest
 
 from formwright.errors import FormatError
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+def tables() -> Any:
     import curve_tables  # type: ignore[import-not-found,unused-ignore]
 
-    yield curve_tables
-    for name in ("curve_tables", "curve_rivals", "ladder"):
-        sys.modules.pop(name, None)
+    return curve_tables
 
 
 def model(width: int, kind: str, first: float, *, broken: bool = False) -> dict[str, Any]:
