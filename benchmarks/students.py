@@ -19,7 +19,6 @@ runs in one thread. ``--short`` takes a tenth of the steps. Results, one key for
 benchmarks/results/students.json.
 """
 
-import argparse
 import json
 import math
 import resource
@@ -36,6 +35,7 @@ from typing import Any
 
 import sandwich
 import torch
+from harness import Parts, arguments, unpacked
 
 from formwright.arch import parse
 from formwright.arch.counting import count
@@ -58,7 +58,7 @@ from formwright.supernet.gates import Gates, gates_of
 from formwright.tasks import Task, load_task
 from formwright.train import TrainConfig, train
 
-RESULTS = Path(__file__).parent / "results" / "students.json"
+RESULTS = Parts("students")
 TASK, TEACHER = "stdlib-masked?length=32", "(sf)x4 in bert(64, heads=4, inner=256)"
 CONFIG = TrainConfig(batch_tokens=1024, lr=1e-3, warmup=30, log_every=100, checkpoint_every=10**6)
 ONLY = SearchConfig(every=0)
@@ -75,22 +75,14 @@ def main() -> None:
         "step": step,
         "table": table,
     }
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, seeds=3, data=False)
     parser.add_argument("parts", nargs="+", choices=parts)
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--short", action="store_true")
-    parser.add_argument("--data", type=Path, help="folder with train.txt and valid.txt, or .xz")
     asked = parser.parse_args()
-    torch.set_num_threads(1)
-    found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for name in asked.parts:
         begin = time.process_time()
-        found[name] = parts[name](asked) | {"short": asked.short}
-        found[name]["processor_seconds"] = round(time.process_time() - begin, 1)
-        print(name, json.dumps(found[name]), flush=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        found = parts[name](asked) | {"short": asked.short}
+        RESULTS.keep(name, found | {"processor_seconds": round(time.process_time() - begin, 1)})
 
 
 # --- what the parts share ---------------------------------------------------------------
@@ -206,7 +198,8 @@ def shakespeare(asked: Namespace) -> dict[str, Any]:
         raise SystemExit("shakespeare needs --data FOLDER, with train.txt and valid.txt.")
     rows = []
     with tempfile.TemporaryDirectory() as place:
-        task = load_task(f"lm:{sandwich.unpacked(asked.data, Path(place))}?length=64")
+        text = unpacked(asked.data, Path(place), "train.txt", "valid.txt")
+        task = load_task(f"lm:{text}?length=64")
         for seed in range(asked.seeds):
             supernet, taken, spent = sandwich.sandwiched(task, 64.0, seed, turns=True)
             nats = {
