@@ -7,14 +7,13 @@ process, eight steps at a time: of DO's eight, one teaches the gates. The ratio 
 blocks, with its 95 % interval. The paper reports 1.4. One thread.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from harness import Parts, arguments, results
 
 from formwright.arch import Architecture
 from formwright.cost import Meter, Target
@@ -22,7 +21,6 @@ from formwright.cost.components import shares_of_time
 from formwright.cost.machine import cpu
 from formwright.cost.paired import ratio_of
 from formwright.estimate.training import known_task
-from formwright.files import write_atomically
 from formwright.model import build
 from formwright.recipes.fft import small
 from formwright.space.components import Cut, prices
@@ -32,7 +30,6 @@ from formwright.train import TrainConfig
 from formwright.train.distributed import join_world
 from formwright.train.engine import Engine
 
-RESULTS = Path(__file__).parent / "results" / "overhead-fft.json"
 TASK = "planted-sofar?length=32&symbols=4"
 BLOCK = 8
 PRICE = 0.4
@@ -72,13 +69,12 @@ def searching(
 
 def main() -> None:
     """Take steps in turns and keep what they took."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--dropout", type=float, default=0.0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=results("overhead-fft"))
     args = parser.parse_args()
-    torch.set_num_threads(1)
     cut = Cut(
         layers=3, width=args.width, heads=4, inner=4 * args.width, head_parts=4, inner_parts=8
     )
@@ -113,8 +109,7 @@ def main() -> None:
         ratio = ratio_of([float(torch.tensor(a / b).log()) for a, b in pairs])
         found[kind] = {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
         print(f"{kind}: {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})", flush=True)
-    args.out.parent.mkdir(exist_ok=True)
-    write_atomically(args.out, json.dumps(found, indent=1).encode())
+    Parts(args.out).replace(found)
 
 
 if __name__ == "__main__":
