@@ -10,7 +10,6 @@ a model without attention and counted once.
 The ratio is the median over rounds, with a bootstrapped interval of 95 %.
 """
 
-import argparse
 import json
 import random
 import statistics
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from harness import Parts, arguments, results
 from torch import nn
 
 from formwright.arch import Architecture, Encoder, Stack
@@ -48,7 +48,6 @@ from formwright.train.schedule import rate
 from formwright.zoo.dartformer import NORM
 
 BATCHES = 4  # read in turn; their lengths differ
-RESULTS = Path(__file__).parent / "results" / "overhead-dartformer.json"
 # Ranges for texts of a few hundred tokens, between the tiny ones and those of the paper.
 MIDDLE: dict[str, Mechanism] = {
     "bigbird": BigBird(block=16, random_blocks=2),
@@ -185,16 +184,15 @@ def interval(values: Sequence[float], draws: int = 2000) -> tuple[float, float]:
 
 def main() -> None:
     """Every size."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=results("overhead-dartformer"))
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     found = {}
     for size in SIZES:
         found[size.name] = measured(size, asked.rounds)
         print(size.name, json.dumps(found[size.name], indent=1), flush=True)
-    asked.out.write_text(json.dumps(found, indent=1) + "\n")
+    Parts(asked.out).replace(found)
 
 
 if __name__ == "__main__":
