@@ -16,8 +16,6 @@ steps: the noise of dear components hides the price of cheap ones.
 One thread. A file that exists is continued.
 """
 
-import argparse
-import json
 import time
 from pathlib import Path
 from random import Random
@@ -25,12 +23,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from harness import Parts, arguments, results
 
 from formwright.arch import Architecture
 from formwright.arch.counting import count
 from formwright.arch.frame import Frame, Tag
 from formwright.cost.components import shares_of_time
-from formwright.files import write_atomically
 from formwright.recipes.fft import small
 from formwright.recipes.priced import Method
 from formwright.space.components import Cut, prices
@@ -42,7 +40,6 @@ from formwright.tasks.splits import About, Split
 from formwright.tasks.tag import Tagging
 from formwright.train import TrainConfig
 
-RESULTS = Path(__file__).parent / "results" / "planted-fft.json"
 SYMBOLS, LENGTH, TAGS = 20, 12, 8
 FRAME = Frame(SYMBOLS + 1, LENGTH, Tag(TAGS))
 CUT = Cut(layers=1, width=32, heads=2, inner=64, head_parts=2, inner_parts=4)
@@ -156,22 +153,21 @@ def dropped(kind: str, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is missing, and say how often the planted components were found."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser = arguments(__doc__, seeds=10)
+    parser.add_argument("--out", type=Path, default=results("planted-fft"))
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    results: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
+    parts = Parts(args.out)
     for kind, price in PRICES.items():
-        about = {"price": price, "steps": STEPS[kind], "runs": []}
-        rows = results.setdefault(kind, about)["runs"]
+        found: dict[str, Any] = parts.read().get(
+            kind, {"price": price, "steps": STEPS[kind], "runs": []}
+        )
+        rows = found["runs"]
         for number in range(len(rows), args.seeds):
             rows.append(dropped(kind, FIRST + number))
             print(kind, rows[-1], flush=True)
-            results[kind]["right"] = sum(row["right"] for row in rows)
-            args.out.parent.mkdir(exist_ok=True)
-            write_atomically(args.out, json.dumps(results, indent=1).encode())
-        print(f"{kind}: {results[kind]['right']} of {len(rows)} seeds")
+            found["right"] = sum(row["right"] for row in rows)
+            parts.keep(kind, found, say=False)
+        print(f"{kind}: {found['right']} of {len(rows)} seeds")
 
 
 if __name__ == "__main__":
