@@ -9,20 +9,17 @@ mechanism is trained by itself first, so that what it can do is known; then algo
 several seeds and must choose the planted one. One thread. A file that exists is continued.
 """
 
-import argparse
-import json
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
+from harness import Parts, arguments, results
 
 from formwright.arch import Encoder
 from formwright.arch.mechanism import Linformer, Sparse
 from formwright.estimate.training import known_task
-from formwright.files import write_atomically
 from formwright.recipes import dartformer
 from formwright.recipes.life import begin
 from formwright.recipes.session import SUPERNET, Session
@@ -31,7 +28,6 @@ from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
 
-RESULTS = Path(__file__).parent / "results" / "planted-dartformer.json"
 PLANTS = {"mirror": ("planted-mirror", "synthesizer"), "so far": ("planted-sofar", "sparse")}
 TRAINING = TrainConfig(steps=300, batch_tokens=1024, lr=3e-3, warmup=20, checkpoint_every=1000)
 
@@ -87,14 +83,12 @@ def searched(task: str, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Every plant, every seed; what is on file already is not done again."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser = arguments(__doc__, seeds=10)
+    parser.add_argument("--out", type=Path, default=results("planted-dartformer"))
     asked = parser.parse_args()
-    torch.set_num_threads(1)
-    found: dict[str, Any] = json.loads(asked.out.read_text()) if asked.out.exists() else {}
+    parts = Parts(asked.out)
     for plant, (task, winner) in PLANTS.items():
-        row = found.setdefault(plant, {"task": task, "planted": winner, "runs": []})
+        row = parts.read().get(plant, {"task": task, "planted": winner, "runs": []})
         if "alone" not in row:
             row["alone"] = alone(task)
             print(plant, "alone:", row["alone"], flush=True)
@@ -103,7 +97,7 @@ def main() -> None:
             print(plant, row["runs"][-1], flush=True)
             row["right"] = sum(run["chosen"] == winner for run in row["runs"])
             row["certain"] = sum(run["certain"] for run in row["runs"])
-            write_atomically(asked.out, (json.dumps(found, indent=1) + "\n").encode())
+            parts.keep(plant, row, say=False)
         print(f"{plant}: {winner} chosen in {row['right']} of {len(row['runs'])} runs")
 
 
