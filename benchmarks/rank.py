@@ -13,21 +13,18 @@ those of one member alone. The correlation between two seeds of the table itself
 can be reached. One thread; a file that exists is continued. Results: benchmarks/results/rank.json.
 """
 
-import argparse
-import json
 import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
+from harness import Parts, arguments, results
 
 from formwright.arch.architecture import Architecture
 from formwright.arch.style import style
 from formwright.errors import SpecError
 from formwright.estimate.training import known_task
-from formwright.files import write_atomically
 from formwright.recipes import mix
 from formwright.recipes.orders import NOTHING
 from formwright.space import Decisions, Maybe, TreeSpace
@@ -38,7 +35,6 @@ from formwright.strategy.gradient import search_supernet
 from formwright.supernet import Supernet
 from formwright.train import TrainConfig, train
 
-RESULTS = Path(__file__).parent / "results" / "rank.json"
 TASK = "stdlib?length=32"
 TRAIN = TrainConfig(steps=600, batch_tokens=1024, lr=2e-3, warmup=50, score_batches=32)
 WIDTH, SLOTS, BRANCHES = 32, 4, 6
@@ -63,7 +59,7 @@ def members_of(name: str, space: TreeSpace) -> dict[str, Decisions]:
     return found
 
 
-def alone(name: str, config: TrainConfig, table: dict[str, Any], out: Path, seed: int) -> None:
+def alone(name: str, config: TrainConfig, table: dict[str, Any], out: Parts, seed: int) -> None:
     """The loss of every member trained alone, put into the table one by one."""
     space = space_called(name)
     rows = table.setdefault(name, {}).setdefault(str(seed), {})
@@ -73,7 +69,7 @@ def alone(name: str, config: TrainConfig, table: dict[str, Any], out: Path, seed
             arch = space.resolve(decisions)
             _, result = train(arch, known_task(TASK), config.replace(seed=seed))
             rows[word] = {"loss": result.loss, "seconds": time.perf_counter() - began}
-            keep(out, alone=table)
+            out.keep("alone", table, say=False)
     print(f"{name}, seed {seed}: {len(rows)} members trained alone", flush=True)
 
 
@@ -121,35 +117,27 @@ def ceiling(table: dict[str, Any]) -> float | None:
     return round(statistics.fmean(spearman(a, b) for a, b in pairs), 4) if pairs else None
 
 
-def keep(out: Path, **more: Any) -> dict[str, Any]:
-    """What is on file, with more of it."""
-    known = json.loads(out.read_text()) if out.exists() else {"alone": {}, "shared": {}}
-    known |= more
-    write_atomically(out, (json.dumps(known, indent=1) + "\n").encode())
-    return known
-
-
 def main() -> None:
     """Tables first, then every policy that can hold the gates of a space."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__, seeds=3)
     parser.add_argument("--spaces", nargs="+", choices=("order", "maybe"), default=["order"])
     parser.add_argument("--policies", nargs="+", choices=mix.POLICIES, default=list(mix.POLICIES))
     parser.add_argument("--steps", nargs="+", type=int, default=[600, 2400])
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--smoke", action="store_true", help="a few steps, to see that it runs")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=results("rank"))
     asked = parser.parse_args()
-    torch.set_num_threads(1)
+    out = Parts(asked.out)
+    out.replace({"alone": {}, "shared": {}, **out.read()})
     config = TRAIN.replace(steps=2, batch_tokens=64, score_batches=1) if asked.smoke else TRAIN
     steps, batches = ([4], 1) if asked.smoke else (asked.steps, 32)
     for name in asked.spaces:
-        table = keep(asked.out)["alone"]
+        table = out.read()["alone"]
         for seed in range(asked.seeds):
-            alone(name, config, table, asked.out, seed)
+            alone(name, config, table, out, seed)
         for policy in asked.policies:
             for number in steps:
                 for seed in range(asked.seeds):
-                    known = keep(asked.out)["shared"]
+                    known = out.read()["shared"]
                     key = f"{name}/{policy}/{number}/{seed}"
                     if key in known:
                         continue
@@ -161,10 +149,10 @@ def main() -> None:
                         print(f"{key}: {error}", flush=True)
                         continue
                     known[key] = {**compared(found, table[name]), "losses": found["losses"]}
-                    keep(asked.out, shared=known)
+                    out.keep("shared", known, say=False)
                     print(f"{key}: {known[key]['spearman']:+.2f}", flush=True)
-        limits = {**keep(asked.out).get("ceiling", {}), name: ceiling(table[name])}
-        keep(asked.out, ceiling=limits)
+        with out.changing() as found:
+            found.setdefault("ceiling", {})[name] = ceiling(table[name])
 
 
 if __name__ == "__main__":

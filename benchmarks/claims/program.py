@@ -301,7 +301,7 @@ ROWS = (
         shape={"shared": Each({"spearman": float})},
         tell=shared_ranks,
         script="rank.py",
-        short="--smoke --seeds 1 --out {results}",
+        short="--smoke --seeds 1",
         minutes=0.5,
         rooms=("supernet", "strategy/gradient", "estimate/shared.py", "train"),
     ),
