@@ -11,17 +11,14 @@ bytes from FOLDER, which holds train, valid and test as jsonl or jsonl.xz. One t
 exists is continued, and so is a run that was killed.
 """
 
-import argparse
 import json
-import lzma
-import shutil
 import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
+from harness import Parts, arguments, results, unpacked
 
 from formwright.arch import Encoder
 from formwright.arch.mechanism import (
@@ -48,7 +45,6 @@ from formwright.trace import Trace
 from formwright.train import TrainConfig, train
 from formwright.zoo.dartformer import NORM
 
-RESULTS = Path(__file__).parent / "results" / "oneshot-dartformer.json"
 LISTOPS = "listops-tiny?pool=cls&valid=2000&test=2000"
 BYTES = 512  # of a review; the paper reads 1,000
 # The paper's ranges are a twentieth to a half of its texts; so are these.
@@ -94,7 +90,9 @@ def imdb(seed: int, data: Path, work: Path) -> dartformer.Dartformer:
     With one place read, as in the paper, 5,000 reviews are too few: 0.50 to 0.56 of them are told.
     The supernet is trained like the models that it ranks, with three of nine blocks per batch.
     """
-    folder = unpacked(data, work)
+    folder = work / "imdb"
+    folder.mkdir(parents=True, exist_ok=True)
+    unpacked(data, folder, *(f"{split}.jsonl" for split in ("train", "valid", "test")))
     task = f"classify:{folder}?tokenizer=bytes&length={BYTES}&pool=mean"
     encoders = Encoders(
         backbone=Encoder(32, norm=NORM, init="lra"),
@@ -112,22 +110,6 @@ def imdb(seed: int, data: Path, work: Path) -> dartformer.Dartformer:
         training=training,
         seed=seed,
     )
-
-
-def unpacked(data: Path, work: Path) -> Path:
-    """The splits as plain jsonl files."""
-    folder = work / "imdb"
-    folder.mkdir(parents=True, exist_ok=True)
-    for split in ("train", "valid", "test"):
-        whole = folder / f"{split}.jsonl"
-        packed, plain = data / f"{split}.jsonl.xz", data / f"{split}.jsonl"
-        if whole.exists():
-            continue
-        if plain.exists():
-            shutil.copyfile(plain, whole)
-        else:
-            write_atomically(whole, lzma.decompress(packed.read_bytes()))
-    return folder
 
 
 def one(made: dartformer.Dartformer, folder: Path) -> dict[str, Any]:
@@ -198,22 +180,19 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Tasks and seeds that are not on file yet."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__, seeds=3, data=False)
     parser.add_argument(
         "--tasks", nargs="+", choices=("listops", "imdb", "csv"), default=["listops"]
     )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--data", type=Path, help="folder of the reviews, for imdb")
     parser.add_argument("--work", type=Path, default=Path("runs") / "oneshot-dartformer")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=results("oneshot-dartformer"))
     asked = parser.parse_args()
     if "imdb" in asked.tasks and asked.data is None:
         parser.error("imdb needs --data FOLDER with train, valid and test as jsonl or jsonl.xz")
-    torch.set_num_threads(1)
+    parts = Parts(asked.out)
     for task in asked.tasks:
         for seed in range(asked.seeds):
-            found = json.loads(asked.out.read_text()) if asked.out.exists() else {}
-            row = found.setdefault(task, {"runs": []})
+            row = parts.read().get(task, {"runs": []})
             if any(run["seed"] == seed for run in row["runs"]):
                 continue
             made = listops(seed)
@@ -225,7 +204,7 @@ def main() -> None:
             row["setting"] = {"task": made.task.partition("?")[2], "training": vars(made.training)}
             row["setting"]["search"] = vars(made.search)
             row["summary"] = summary(row["runs"])
-            write_atomically(asked.out, (json.dumps(found, indent=1) + "\n").encode())
+            parts.keep(task, row, say=False)
             print(task, json.dumps(row["summary"], indent=1), flush=True)
 
 
