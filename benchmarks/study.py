@@ -11,7 +11,6 @@ record once, with the values of a search that nobody disturbed.
 Results go to benchmarks/results/study.json; each part replaces only its own figures.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -27,29 +26,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from formwright.arch import Architecture, Attention, Decoder, FeedForward, Residual, Stack
+from harness import Parts, arguments
+from made_up import heads_and_widths
+
 from formwright.execute import Processes, Serial
-from formwright.space import OneOf, Span, TreeSpace
 from formwright.study import Job, Rules, Study, run
 from formwright.study.folder import record_path
 from formwright.study.rows import Addition, dumped
 from formwright.study.store import Store
 from formwright.trial import Objective, Trial
 
-RESULTS = Path(__file__).parent / "results" / "study.json"
+RESULTS = Parts("study")
 OBJECTIVES = (Objective("loss"), Objective("speed", "max"))
 BATCH = 32
-
-
-def space() -> TreeSpace:
-    """Six layers, two decisions in each."""
-    stack = []
-    for i in range(6):
-        stack += [
-            Residual(Attention(heads=OneOf(f"heads{i}", (1, 2, 4, 8)))),  # type: ignore[arg-type]
-            Residual(FeedForward(Span(f"inner{i}", 64, 1024, 64))),  # type: ignore[arg-type]
-        ]
-    return TreeSpace(Architecture(Stack(tuple(stack)), Decoder(64)))
 
 
 def values_of(trial: Trial) -> dict[str, float]:
@@ -95,7 +84,7 @@ class Slow(Plain):
 def make(folder: Path, window: int = 1) -> Study:
     return Study.create(
         folder,
-        space=space(),
+        space=heads_and_widths(6),
         objectives=OBJECTIVES,
         strategy="random",
         seed=1,
@@ -240,19 +229,19 @@ def killed(root: Path, trials: int, kills: int, workers: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--trials", type=int, default=0)
     parser.add_argument("--stored", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--workers", type=int, default=8)
     given = parser.parse_args()
-    found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    found["machine"] = {
+    machine = {
         "cores": os.cpu_count(),
         "load at the start": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
     }
+    found: dict[str, Any] = {"machine": machine}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         if given.kills:
@@ -261,8 +250,9 @@ def main() -> None:
         else:
             found["speed"] = speed(root, given.trials or 5000)
             found["resume"] = resumed(root, given.stored)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(found, indent=1))
+    with RESULTS.changing() as known:
+        known.update(found)
+    print(json.dumps(known, indent=1))
 
 
 if __name__ == "__main__":
