@@ -24,13 +24,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from formwright.arch import Architecture, Attention, Decoder, FeedForward, Residual, Stack
+from harness import Parts, arguments, results
+from made_up import heads_and_widths
+
 from formwright.execute.serial import Serial
-from formwright.space import OneOf, Span, TreeSpace
 from formwright.study import Job, Rules, Study, run
 from formwright.trial import Objective
 
-RESULTS = Path(__file__).parent / "results" / "live.json"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _LOOKS = """() => {
   window.late = []; let before = performance.now();
@@ -42,19 +42,6 @@ _LOOKS = """() => {
 }"""
 
 
-def space() -> TreeSpace:
-    """Heads and widths of six layers."""
-    layers = [
-        layer
-        for i in range(6)
-        for layer in (
-            Residual(Attention(heads=OneOf(f"heads{i}", (1, 2, 4, 8)))),  # type: ignore[arg-type]
-            Residual(FeedForward(Span(f"inner{i}", 64, 1024, 64))),  # type: ignore[arg-type]
-        )
-    ]
-    return TreeSpace(Architecture(Stack(tuple(layers)), Decoder(64)))
-
-
 def values(job: Job) -> dict[str, float]:
     """Two numbers that pull in opposite directions."""
     total = 1 + sum(v for v in job.trial.decisions.values() if isinstance(v, int | float))
@@ -64,9 +51,8 @@ def values(job: Job) -> dict[str, float]:
 def filled(folder: Path, trials: int) -> None:
     """A study with so many trials."""
     goals = (Objective("loss"), Objective("latency"))
-    study = Study.create(
-        folder, space=space(), objectives=goals, strategy="random", rules=Rules(control=5)
-    )
+    space, rules = heads_and_widths(6), Rules(control=5)
+    study = Study.create(folder, space=space, objectives=goals, strategy="random", rules=rules)
     run(study, Serial(_Free()), trials=trials)
     study.close()
 
@@ -147,8 +133,8 @@ def watched(port: int, until: float, browser: str) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-        opened = driver.chromium.launch(executable_path=browser, args=arguments)
+        words = ["--no-sandbox"] if os.getuid() == 0 else []
+        opened = driver.chromium.launch(executable_path=browser, args=words)
         page = opened.new_page(viewport={"width": 1400, "height": 900})
         began = time.monotonic()
         page.goto(f"http://127.0.0.1:{port}/run/run")
@@ -181,11 +167,11 @@ def watched(port: int, until: float, browser: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments(__doc__)
     parser.add_argument("--trials", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=50.0)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=results("live"))
     parser.add_argument("--feed", type=Path, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.feed is not None:
@@ -194,7 +180,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         result = measured(Path(scratch) / "runs" / "run", given)
     print(json.dumps(result, indent=1))
-    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    Parts(given.out).replace(result)
 
 
 def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:

@@ -151,7 +151,7 @@ ROWS = (
         },
         tell=live,
         script="live.py",
-        short="--trials 20000 --seconds 20 --out {results}",
+        short="--trials 20000 --seconds 20",
         minutes=1,
         rooms=("report", "serve"),
     ),
