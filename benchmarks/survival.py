@@ -17,16 +17,16 @@ FOLDER holds text8_10mb/, banking77/ and universal_dependencies/. A row is writt
 done; the command goes on where it was stopped. Results: benchmarks/results/survival.json.
 """
 
-import argparse
 import json
 import multiprocessing
-import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from harness import Rows, arguments, one_thread
 
 from formwright.arch import parse
 from formwright.estimate.final import Final
@@ -36,26 +36,26 @@ from formwright.study import Study
 from formwright.tasks import load_task
 from formwright.trial import Trial
 
-RESULTS = Path(__file__).parent / "results" / "survival.json"
+RESULTS = Rows("survival")
 TIMES = 4
 LEVEL = 0.005  # a difference that other seeds may take back, as a share
 
 
 def main() -> None:
     """Search, train again, compare; say what is not on record yet."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser = arguments(__doc__, seeds=3, data=True, only=[])
     parser.add_argument("--workers", type=int, choices=(1, 2), default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/survival"))
     asked = parser.parse_args()
     for seed in range(asked.seeds):
         for name, (task, minutes) in cases(asked.data).items():
-            if (not asked.only or name in asked.only) and not known(name, seed):
-                found = row(task, minutes, asked.workers, 100 + seed, asked.out / f"{name}-{seed}")
-                keep({"case": name, "seed": seed, "workers": asked.workers, **found})
-    rows = table()
+            if asked.only and name not in asked.only:
+                continue
+            about, out = {"case": name, "seed": seed}, asked.out / f"{name}-{seed}"
+            if RESULTS.find(about) is None:
+                found = row(task, minutes, asked.workers, 100 + seed, out)
+                RESULTS.add({**about, "workers": asked.workers, **found})
+    rows = RESULTS.read()
     kept = sum(row["survives"] for row in rows)
     kinds = {kind: [r["said"] for r in rows].count(kind) for kind in {r["said"] for r in rows}}
     beat = sum(r["beats_budget"] for r in rows)
@@ -152,9 +152,7 @@ def notation_of(study: Study, trial: Trial) -> str:
 def trained(job: tuple[Any, ...]) -> dict[str, float]:
     """One model, trained as finals train."""
     task, training, words, steps, seed, folder = job
-    import torch
-
-    torch.set_num_threads(1)
+    one_thread()
     final = Final(task, training)
     trial = Trial(0, {}, rung=100, steps=steps)
     about = {"arch": parse(words), "folder": folder, "previous": None, "seed": seed}
@@ -166,25 +164,6 @@ def control_of(out: Path) -> Any:
     command = [sys.executable, "-m", "formwright.cli.main", "show", str(out), "--json"]
     shown = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(shown.stdout)["control"]
-
-
-def table() -> list[dict[str, Any]]:
-    """What is on record."""
-    found: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    return found
-
-
-def known(name: str, seed: int) -> bool:
-    """Whether a search is on record."""
-    return any((row["case"], row["seed"]) == (name, seed) for row in table())
-
-
-def keep(found: dict[str, Any]) -> None:
-    """Add a row, whole or not at all."""
-    print(json.dumps(found), flush=True)
-    partial = RESULTS.with_suffix(".partial")
-    partial.write_text(json.dumps([*table(), found], indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, RESULTS)
 
 
 if __name__ == "__main__":
