@@ -16,7 +16,6 @@ Several splits each. "terms only" is the relative least squares of the terms, wi
 robustness or correction: what one would write in three lines.
 """
 
-import argparse
 import csv
 import gzip
 import json
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import Parts, arguments
 
 from formwright.arch import Architecture, arch_id
 from formwright.arch.frame import Frame, LanguageModel
@@ -41,7 +41,7 @@ from formwright.cost.target import Target
 from formwright.space import OneOf, Repeat, TreeSpace, named_space
 from formwright.space.choice import stack_of
 
-RESULTS = Path(__file__).parent / "results" / "predictors.json"
+RESULTS = Parts("predictors")
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -240,8 +240,7 @@ def retest(journal: Path, archs: list[Architecture]) -> dict[str, Any] | None:
 
 def main() -> None:
     """Run what was asked for, and keep each figure as it comes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = arguments(__doc__, data=True)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--runtimes", nargs="*", default=["eager", "onnx"])
     parser.add_argument("--check", type=int, default=60)
@@ -251,13 +250,12 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--only-measured", action="store_true")
     args = parser.parse_args()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if not args.only_measured:
-        results["hat"] = hat(args.data, args.splits)
-        results["hw_gpt_bench"] = hw_gpt(args.data, min(args.splits, 4))
+        RESULTS.keep("hat", hat(args.data, args.splits), say=False)
+        RESULTS.keep("hw_gpt_bench", hw_gpt(args.data, min(args.splits, 4)), say=False)
     for runtime in args.runtimes if args.work else ():
         args.work.mkdir(parents=True, exist_ok=True)
-        results.setdefault("lts_gpt2", {})[runtime] = measured_here(
+        found = measured_here(
             args.work,
             runtime,
             args.check,
@@ -265,8 +263,9 @@ def main() -> None:
             passes=args.passes,
             seconds=args.seconds,
         )
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    print(json.dumps(results, indent=1))
+        with RESULTS.changing() as results:
+            results.setdefault("lts_gpt2", {})[runtime] = found
+    print(json.dumps(RESULTS.read(), indent=1))
 
 
 if __name__ == "__main__":
