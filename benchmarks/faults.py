@@ -12,7 +12,6 @@ benchmarks/results/faults.json. Any trial that is lost, doubled or changed, any 
 be continued, any message that is no sentence ends the benchmark with an error.
 """
 
-import argparse
 import contextlib
 import errno
 import json
@@ -32,18 +31,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import Parts, arguments
+from made_up import heads_and_widths
 
 from formwright import versions
-from formwright.arch import Architecture, Attention, Decoder, FeedForward, Residual, Stack
 from formwright.errors import FormwrightError, NoRoom, StorageError
 from formwright.execute import Processes, Serial
 from formwright.files import check_sealed, write_sealed
-from formwright.space import OneOf, Span, TreeSpace
 from formwright.study import Executor, Job, Rules, Study, run
 from formwright.testing.mutants import mutated_bytes
 from formwright.trial import Objective
 
-RESULTS = Path(__file__).parent / "results" / "faults.json"
+RESULTS = Parts("faults")
 TRIALS = 24
 FORK = multiprocessing.get_context("fork")
 
@@ -51,21 +50,11 @@ FORK = multiprocessing.get_context("fork")
 # --- what is searched -------------------------------------------------------------------
 
 
-def space() -> TreeSpace:
-    """Heads and widths of four layers."""
-    stack: list[Any] = []
-    for i in range(4):
-        heads: Any = OneOf(f"heads{i}", (1, 2, 4, 8))
-        inner: Any = Span(f"inner{i}", 64, 1024, 64)
-        stack += [Residual(Attention(heads=heads)), Residual(FeedForward(inner))]
-    return TreeSpace(Architecture(Stack(tuple(stack)), Decoder(64)))
-
-
 def made(folder: Path, window: int = 4) -> Study:
     """A new study."""
     return Study.create(
         folder,
-        space=space(),
+        space=heads_and_widths(4),
         objectives=(Objective("loss"), Objective("speed", "max")),
         strategy="evolution",
         seed=5,
@@ -529,17 +518,15 @@ def campaign(root: Path, kinds: Mapping[str, int], say: Callable[[str], None] = 
 
 def main() -> None:
     """Run the campaign and keep what was seen."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, only=tuple(KINDS))
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--only", nargs="*", choices=tuple(KINDS))
     args = parser.parse_args()
     asked = {k: max(1, int(n * args.scale)) for k, n in KINDS.items() if k in (args.only or KINDS)}
     with tempfile.TemporaryDirectory() as root:
         kinds = campaign(Path(root), asked)
-    known = json.loads(RESULTS.read_text())["kinds"] if args.only and RESULTS.exists() else {}
-    known |= kinds
+    known = {**(RESULTS.read().get("kinds", {}) if args.only else {}), **kinds}
     total = sum(kind["injected"] for kind in known.values())
-    RESULTS.write_text(json.dumps({"faults": total, "kinds": known}, indent=1))
+    RESULTS.replace({"faults": total, "kinds": known})
     print(f"{total} faults, all survived")
 
 
