@@ -12,7 +12,6 @@ counts. What is on record there is not done again, so the command goes on where 
 --anew begins from nothing.
 """
 
-import argparse
 import contextlib
 import gzip
 import io
@@ -37,6 +36,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow
+from harness import Parts, arguments
 from pyarrow import parquet
 
 from formwright.arch import (
@@ -67,7 +67,7 @@ from formwright.trace import Trace
 from formwright.trial import Objective
 from formwright.zoo import entries
 
-RESULTS = Path(__file__).parent / "results" / "fuzz.json"
+RESULTS = Parts("fuzz")
 LONGEST = 1.0  # seconds of a processor
 MEMORY = 1 << 30
 PART = 400  # cases in one process
@@ -514,27 +514,26 @@ def merged(known: Report, more: Report) -> Report:
 
 def main() -> None:
     """Fuzz every kind, a part at a time, and keep the counts."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, only=tuple(KINDS))
     parser.add_argument("--texts", type=int, default=100_000)
     parser.add_argument("--folders", type=int, default=10_000)
-    parser.add_argument("--only", nargs="*", choices=tuple(KINDS))
     parser.add_argument("--anew", action="store_true")
     args = parser.parse_args()
     shares = {"notation": 0.45, "json": 0.45, "space": 0.05, "target": 0.05, "data": 0.1}
     warm()
-    results: dict[str, Report] = {}
-    if RESULTS.exists() and not args.anew:
-        results = json.loads(RESULTS.read_text())
+    if args.anew:
+        RESULTS.replace({})
     for kind in args.only or KINDS:
         wanted = int(args.texts * shares[kind]) if kind in shares else 8 * args.folders
-        while (done := results.get(kind, {}).get("cases", 0)) < wanted:
+        known: Report = RESULTS.read().get(kind, {})
+        while (done := known.get("cases", 0)) < wanted:
             found = watched(kind, min(PART, wanted - done), seed=done)
-            results[kind] = merged(results.get(kind, {}), found)
-            print(kind, {k: v for k, v in results[kind].items() if k != "faults"}, flush=True)
+            known = merged(known, found)
+            print(kind, {k: v for k, v in known.items() if k != "faults"}, flush=True)
             for name, rows in found["faults"].items():
                 for row in rows:
                     print(f"--- {name}\n{row[-700:]}", flush=True)
-            RESULTS.write_text(json.dumps(results, indent=1))
+            RESULTS.keep(kind, known, say=False)
             if "crash" in found["counts"]:
                 raise SystemExit("A reader ended its process; see above.")
 
