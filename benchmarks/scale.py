@@ -16,8 +16,6 @@ benchmarks/results/scale.json, drawings to docs/images/scale-*.svg; docs/scale.m
 they mean.
 """
 
-import argparse
-import json
 import resource
 import tempfile
 import time
@@ -26,12 +24,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from harness import Parts, arguments
+
 from formwright.execute.simulated import Simulated, World
 from formwright.space import OneOf, TreeSpace
 from formwright.study import Answer, Job, Rules, Study, run
 from formwright.trial import Objective
 
-RESULTS = Path(__file__).parent / "results" / "scale.json"
+RESULTS = Parts("scale")
 PICTURES = Path(__file__).parents[1] / "docs" / "images"
 DECISIONS, OPTIONS = 12, 6
 WORLD = World()
@@ -292,12 +292,8 @@ def draw(found: Mapping[str, Any]) -> None:
 
 def main() -> None:
     """Measure what is asked for and keep it beside the rest."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--only", nargs="*", choices=("controller", "windows", "staleness", "strategies")
-    )
+    parser = arguments(__doc__, seeds=3, only=("controller", "windows", "staleness", "strategies"))
     parser.add_argument("--trials", type=int, default=1_000_000)
-    parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     parts = {
         "controller": lambda: controller(args.trials),
@@ -306,11 +302,8 @@ def main() -> None:
         "strategies": lambda: strategies(args.seeds),
     }
     for name in args.only or parts:
-        made = parts[name]()
-        found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        found[name] = made
-        RESULTS.write_text(json.dumps(found, indent=1))
-        draw(found)
+        RESULTS.keep(name, parts[name](), say=False)
+        draw(RESULTS.read())
 
 
 if __name__ == "__main__":
