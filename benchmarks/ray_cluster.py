@@ -14,7 +14,6 @@ speed   Trials that each compute for 0.4 seconds of a processor, with one worker
 Results go to benchmarks/results/ray.json, each part as it comes.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -26,13 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import Parts, arguments
+
 from formwright.execute import Ray, Serial
 from formwright.execute.cluster import library
 from formwright.space import OneOf, TreeSpace
 from formwright.study import Event, Job, Rules, Study, run
 from formwright.trial import Objective
 
-RESULTS = Path(__file__).parent / "results" / "ray.json"
+RESULTS = Parts("ray")
 SIZE = {"object_store_memory": 80 << 20, "include_dashboard": False}
 
 
@@ -126,9 +127,8 @@ def speed_up(root: Path, trials: int) -> dict[str, Any]:
 
 def main() -> None:
     """Start a cluster, run the parts, keep what they found."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, only=("loss", "speed"))
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--only", nargs="*", choices=("loss", "speed"))
     args = parser.parse_args()
     ray = library(started=True)
     from ray.cluster_utils import Cluster
@@ -137,8 +137,7 @@ def main() -> None:
     for _ in range(2):
         cluster.add_node(num_cpus=1, **SIZE)
     ray.init(address=cluster.address, configure_logging=False, log_to_driver=False)
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results |= {"ray": ray.__version__, "python": platform.python_version()}
+    versions = {"ray": ray.__version__, "python": platform.python_version()}
     try:
         with tempfile.TemporaryDirectory() as root:
             for name, part in (
@@ -147,9 +146,10 @@ def main() -> None:
             ):
                 if args.only and name not in args.only:
                     continue
-                results[name] = part()
-                print(name, json.dumps(results[name], indent=1), flush=True)
-                RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+                found = part()
+                print(name, json.dumps(found, indent=1), flush=True)
+                with RESULTS.changing() as results:
+                    results.update(versions, **{name: found})
     finally:
         ray.shutdown()
         cluster.shutdown()
