@@ -12,8 +12,6 @@ HW-GPT-Bench answers (perplexity against latency; R2 and Kendall's tau on the ot
 bert: the most similar of the 500 rows of NAS-Bench-BERT answers (GLUE against parameters).
 """
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import Parts, arguments
 from nas_tables import Problem, bert_problem, gpt_problem, read_curves
 
 from formwright.strategy.blackbox import Strategy, make_strategy
 from formwright.strategy.pareto import hypervolume, pareto_mask
 from formwright.trial import Objective, Trial
 
-RESULTS = Path(__file__).parent / "results" / "strategies.json"
+RESULTS = Parts("strategies")
 MARKS = (50, 100, 200, 400, 1000)
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Run = Callable[[Problem, int, int], tuple[Array, float]]  # problem, seed, budget: costs, seconds
@@ -48,10 +47,8 @@ PLAN: list[tuple[str, str, float, int]] = [
 
 def main() -> None:
     """Run the plan, or the part of it that is asked for, and write three files."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the tables")
+    parser = arguments(__doc__, seeds=20, data=True)
     parser.add_argument("--cache", type=Path, default=Path("build/strategies"))
-    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--only", default="", help="methods to run, by comma; the rest is kept")
     parser.add_argument("--where", default="", help="problems to run, by comma; all if not given")
     args = parser.parse_args()
@@ -70,12 +67,15 @@ def main() -> None:
         front = best_known(problems[where], args.cache)
         found = race(problems[where], method, seeds, budget, front, args.cache)
         print(f"{where:12} {method:30} {found['mean']} {found['own_ms']:.2f} ms", flush=True)
-        results = kept()
-        results.setdefault(where, {})[method] = found
-        save(results | {"facts": facts})
+        with RESULTS.changing() as results:  # after every method: a run cut short is not lost
+            results.setdefault(where, {})[method] = found
+            results["facts"] = facts
+        draw(results)
     if not only or "rungs" in only:
         found = rungs(args.data, args.seeds)
-        save(kept() | {"rungs": found, "facts": facts})
+        with RESULTS.changing() as results:
+            results.update(rungs=found, facts=facts)
+        draw(results)
 
 
 def race(
@@ -268,19 +268,11 @@ def replay(search: Strategy, curves: Array, first: int, most: int) -> Iterator[t
 # --- what is written --------------------------------------------------------------------------
 
 
-def kept() -> dict[str, Any]:
-    """What earlier runs found."""
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    return results
-
-
-def save(results: dict[str, Any]) -> None:
-    """Figures, table and plot; after every method, so that a run cut short is not lost."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    RESULTS.with_suffix(".md").write_text(as_markdown(results))
+def draw(results: dict[str, Any]) -> None:
+    """Table and plot, beside the figures."""
+    RESULTS.path.with_suffix(".md").write_text(as_markdown(results))
     if "gpt rtx2080" in results:
-        RESULTS.with_suffix(".svg").write_text(as_svg(results))
+        RESULTS.path.with_suffix(".svg").write_text(as_svg(results))
 
 
 def as_markdown(results: dict[str, Any]) -> str:
