@@ -14,22 +14,20 @@ strategies can be compared in seconds (benchmarks/ladder.py).
 cool-down, and curves that are continued to the end, each for its price.
 """
 
-import argparse
 import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
+from harness import Parts, arguments
 
 from formwright.arch import arch_id, notation, parse
 from formwright.arch.counting import count
 from formwright.cost import Target
 from formwright.cost.meter import Meter
-from formwright.locks import Lock
 from formwright.model import build
 from formwright.space import Space, space_for
 from formwright.statistics import spearman
@@ -40,28 +38,27 @@ from formwright.train.distributed import World
 from formwright.train.engine import Engine
 from formwright.trial import Objective, Trial
 
-RESULTS = Path(__file__).parent / "results" / "curves.json"
+RESULTS = Parts("curves")
 WIDTH, LOOKS, COOLED, FALLING = 128, 20, 0.2, 0.3
 STAGES = (60, 120, 180, 360)
 CONFIG = TrainConfig(batch_tokens=1024, lr=2e-3, warmup=20, schedule="constant", score_batches=32)
 RANDOM = 16
+ABOUT = {"task": "stdlib", "steps": 1200, "stages": STAGES, "cooled": COOLED, "models": []}
 BY_HAND = ("csfcsf in llama(128)", "(sf)x4 in llama(128)", "(sf)x4 in gpt2(128)")
 
 
 def main() -> None:
     """Record curves, or say how well short trials rank their ends."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, seeds=2)
     parser.add_argument("what", choices=("record", "order"))
     parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--models", type=int, default=24)
     parser.add_argument("--shard", default="0/1")
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     if asked.what == "record":
         record(asked.steps, asked.seeds, asked.models, *map(int, asked.shard.split("/")))
     else:
-        print(json.dumps(ordered(json.loads(RESULTS.read_text())), indent=1))
+        print(json.dumps(ordered(RESULTS.read()), indent=1))
 
 
 # --- recording --------------------------------------------------------------------------
@@ -69,6 +66,8 @@ def main() -> None:
 
 def record(steps: int, seeds: int, models: int, shard: int, shards: int) -> None:
     """Train what is not in the table yet."""
+    with RESULTS.changing() as data:
+        data.update({**ABOUT, **data})
     task = load_task("stdlib")
     space = space_for("open", frame=task.frame, family=task.style(WIDTH), width=WIDTH)
     chosen = members(space, task)[:models]
@@ -82,7 +81,7 @@ def record(steps: int, seeds: int, models: int, shard: int, shards: int) -> None
         found = curve(arch, task, steps, seed)
         row["arch_"] = arch
         about = {k: v for k, v in row.items() if k != "arch_"}
-        if not any(m["id"] == row["id"] for m in table()["models"]):
+        if not any(m["id"] == row["id"] for m in RESULTS.read()["models"]):
             latency = meter.measure(arch, seconds=1.0, precision=0.02)
             about |= {"latency": round(latency.ms, 4), "params": count(arch).params}
         keep(about, found)
@@ -184,40 +183,20 @@ def score(engine: Engine) -> float:
 # --- the table --------------------------------------------------------------------------
 
 
-def table() -> dict[str, Any]:
-    """What was recorded so far."""
-    if not RESULTS.exists():
-        return {"task": "stdlib", "steps": 1200, "stages": STAGES, "cooled": COOLED, "models": []}
-    found: dict[str, Any] = json.loads(RESULTS.read_text())
-    return found
-
-
 def known(name: str, seed: int) -> bool:
     """Whether a model was trained with a seed."""
-    rows = [model for model in table()["models"] if model["id"] == name]
+    rows = [model for model in RESULTS.read()["models"] if model["id"] == name]
     return any(curve["seed"] == seed for model in rows for curve in model["curves"])
 
 
 def keep(about: dict[str, Any], found: dict[str, Any]) -> None:
     """Add a curve; other processes may do the same."""
-    place = RESULTS.with_suffix(".lock")
-    place.mkdir(exist_ok=True)
-    while True:
-        try:
-            lock = Lock(place)
-            break
-        except Exception:
-            time.sleep(0.2)
-    try:
-        data = table()
+    with RESULTS.changing() as data:
         rows = [model for model in data["models"] if model["id"] == about["id"]]
         if not rows:
             rows = [{**about, "curves": []}]
             data["models"].append(rows[0])
         rows[0]["curves"].append(found)
-        RESULTS.write_text(json.dumps(data, indent=None) + "\n", encoding="utf-8")
-    finally:
-        lock.close()
 
 
 # --- order ------------------------------------------------------------------------------
