@@ -17,10 +17,10 @@ as it is done, and what is on record is not done again: benchmarks/results/compr
 thread; a teacher takes about 20 minutes to tune, a student of MiniLM 5 minutes for 600 steps.
 """
 
-import argparse
 import json
 import math
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-import torch
+from harness import Rows, arguments, results, spread
 from tuning import some
 
 from formwright.arch import notation
@@ -46,9 +45,7 @@ from formwright.supernet.transfer import take_over
 from formwright.train import train
 from formwright.use.tuning import Tuning
 
-RESULTS = Path(__file__).parent / "results" / "compress.json"
 COMBINATIONS = 20
-STORE: list[Path] = []  # where rows are written
 
 
 @dataclass(frozen=True)
@@ -63,27 +60,23 @@ class Case:
 
 def main() -> None:
     """Do what is not on record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = arguments(__doc__, seeds=3, data=True, only=[])
     parser.add_argument("--minilm", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--speedups", type=float, nargs="*", default=[2.0, 3.0])
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--block-steps", type=int, default=100)
     parser.add_argument("--tuning-steps", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--ways", nargs="*", default=[])
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, default=results("compress"))
     asked = parser.parse_args()
-    STORE.append(asked.results)
-    torch.set_num_threads(1)
+    table = Rows(asked.results)
     for case in cases(asked.data, asked.minilm, asked.work):
         if not asked.only or case.name in asked.only:
             for seed in range(asked.seeds):
-                one(case, seed, asked)
-    for line in summary(table()):
+                one(case, seed, asked, table)
+    for line in summary(table.read()):
         print(line)
 
 
@@ -103,7 +96,7 @@ def cases(data: Path, minilm: Path, work: Path) -> Iterator[Case]:
         yield Case("stories", teacher, f"lm:{stories}?length=128", tuned=False)
 
 
-def one(case: Case, seed: int, asked: argparse.Namespace) -> None:
+def one(case: Case, seed: int, asked: Namespace, table: Rows) -> None:
     """All students of one teacher and seed."""
     place = asked.work / f"{case.name}-{seed}"
     teacher = taught(case, seed, asked)
@@ -119,10 +112,9 @@ def one(case: Case, seed: int, asked: argparse.Namespace) -> None:
         teacher, place, config, target=Target(**target), kept=partial(kept, place),
         measure=lambda arch: float(meter.measure(arch, seconds=1.5, precision=0.01).ms),
     )  # fmt: skip
-    record(
-        {"case": case.name, "seed": seed, "way": "teacher"}, lambda: scores(teacher, teacher.model)
-    )
-    record({"case": case.name, "seed": seed, "way": "spearman"}, lambda: agreeing(blocks, seed))
+    about: dict[str, Any] = {"case": case.name, "seed": seed}
+    table.once({**about, "way": "teacher"}, timed(lambda: scores(teacher, teacher.model)))
+    table.once({**about, "way": "spearman"}, timed(lambda: agreeing(blocks, seed)))
     for speedup in asked.speedups:
         most = {LATENCY: blocks.all_prices.whole(LATENCY) / speedup}
         name = f"{most[LATENCY]:.4f}"
@@ -130,13 +122,11 @@ def one(case: Case, seed: int, asked: argparse.Namespace) -> None:
         for way, begun in ways(blocks, fitted, seed).items():
             if asked.ways and way not in asked.ways:
                 continue
-            known = {"case": case.name, "seed": seed, "way": way, "speedup": speedup}
-            record(
-                {**known, "steps": asked.steps}, partial(learnt, blocks, meter, begun, asked, seed)
-            )
+            known = {**about, "way": way, "speedup": speedup, "steps": asked.steps}
+            table.once(known, timed(partial(learnt, blocks, meter, begun, asked, seed)))
 
 
-def taught(case: Case, seed: int, asked: argparse.Namespace) -> Teacher:
+def taught(case: Case, seed: int, asked: Namespace) -> Teacher:
     """The teacher, tuned once for each seed where it must be."""
     if not case.tuned:
         return Teacher.of(case.model, case.task).check_answers()
@@ -191,7 +181,7 @@ def ways(
 
 
 def learnt(
-    blocks: Blocks, meter: Meter, begun: Callable[..., Any], asked: argparse.Namespace, seed: int
+    blocks: Blocks, meter: Meter, begun: Callable[..., Any], asked: Namespace, seed: int
 ) -> dict[str, Any]:
     """Teach a student and measure it."""
     teacher = blocks.teacher
@@ -263,22 +253,14 @@ def kept(place: Path, name: str, compute: Callable[[], Any]) -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def table() -> list[dict[str, Any]]:
-    """What is on record."""
-    file = STORE[0]
-    found: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
-    return found
+def timed(work: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    """The same, with its seconds of a processor."""
 
+    def took() -> dict[str, Any]:
+        began = time.process_time()
+        return {**work(), "seconds": round(time.process_time() - began)}
 
-def record(known: dict[str, Any], work: Callable[[], dict[str, Any]]) -> None:
-    """Do it and write it down, unless it is on record."""
-    rows = table()
-    if any(known.items() <= row.items() for row in rows):
-        return
-    began = time.process_time()
-    row = {**known, **work(), "seconds": round(time.process_time() - began)}
-    print(json.dumps(row), flush=True)
-    STORE[0].write_text(json.dumps([*rows, row], indent=1) + "\n", encoding="utf-8")
+    return took
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:
@@ -288,10 +270,10 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     for key in sorted(groups):
         mine = [r for r in rows if (r["case"], r.get("speedup", 1.0), r["way"]) == key]
         values = [r.get("test", r.get("valid", r.get("spearman", math.nan))) for r in mine]
-        spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
-        ratio = np.mean([r.get("ratio", 1.0) for r in mine])
+        over = spread(values)
+        ratio = spread(r.get("ratio", 1.0) for r in mine)["mean"]
         found.append(
-            f"{key[0]:10} {key[1]:>4g}x {key[2]:8} {np.mean(values):8.4f} +- {spread:.4f}  "
+            f"{key[0]:10} {key[1]:>4g}x {key[2]:8} {over['mean']:8.4f} +- {over['sd']:.4f}  "
             f"latency {ratio:.3f} of the teacher's"
         )
     return found
