@@ -16,8 +16,6 @@ the recommended row is than the best row. With two (loss and latency) it is the 
 finalists, that of the best front being 1.
 """
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,13 +26,13 @@ from typing import Any
 import numpy as np
 from curve_rivals import Hurdles, optuna_search
 from curve_tables import CurveTable, crossing_table, nlp_table, own_table
+from harness import PUBLISHED, Parts, arguments, results
 
 from formwright.strategy.blackbox import Strategy, make_strategy
 from formwright.strategy.blackbox.ladder import Ladder
 from formwright.strategy.pareto import hypervolume, pareto_mask
 from formwright.trial import Objective, Trial
 
-HERE = Path(__file__).parent / "results"
 LOSS, LATENCY = Objective("loss"), Objective("latency")
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Seen = list[tuple[int, int, float]]  # row, steps, loss, in the order of training
@@ -60,15 +58,14 @@ class Method:
 
 def main() -> None:
     """Run what is asked for and write the scores."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the tables")
-    parser.add_argument("--curves", type=Path, default=HERE / "curves.json")
-    parser.add_argument("--out", type=Path, default=HERE / "ladder.json")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser = arguments(__doc__, seeds=20, data=True)
+    parser.add_argument("--curves", type=Path, default=PUBLISHED / "curves.json")
+    parser.add_argument("--out", type=Path, default=results("ladder"))
     parser.add_argument("--only", default="", help="methods to run, by comma; the rest is kept")
     parser.add_argument("--where", default="", help="tables to run, by comma; all if not given")
     parser.add_argument("--tune", action="store_true", help="the half that constants come from")
     asked = parser.parse_args()
+    parts = Parts(asked.out)
     only, where = ([name for name in text.split(",") if name] for text in (asked.only, asked.where))
     for place, case in cases(asked.data, asked.curves, tune=asked.tune).items():
         for objectives in ((LOSS,), (LOSS, LATENCY)):
@@ -80,7 +77,9 @@ def main() -> None:
                 found = scores(method, case, objectives, asked.seeds)
                 print(f"{place:16} {len(objectives)} {name:24} {worded(found)}", flush=True)
                 if not asked.tune:
-                    keep(asked.out, place, len(objectives), name, found)
+                    what = "regret" if len(objectives) == 1 else "hypervolume"
+                    with parts.changing() as known:  # a run cut short is not lost
+                        known.setdefault(place, {}).setdefault(what, {})[name] = found
 
 
 def cases(data: Path, curves: Path, *, tune: bool) -> dict[str, Case]:
@@ -252,14 +251,6 @@ ONE_ONLY = ("optuna tpe, pruned",)  # Optuna prunes by one objective only
 
 
 # --- what is written --------------------------------------------------------------------------
-
-
-def keep(path: Path, place: str, objectives: int, name: str, found: dict[str, Any]) -> None:
-    """After every method, so that a run cut short is not lost."""
-    results = json.loads(path.read_text()) if path.exists() else {}
-    what = "regret" if objectives == 1 else "hypervolume"
-    results.setdefault(place, {}).setdefault(what, {})[name] = found
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def worded(found: dict[str, Any]) -> str:

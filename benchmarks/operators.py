@@ -10,9 +10,7 @@ is compared is the median over rounds of the ratio within a round. Public implem
 with the same projections around them. Results go to ``benchmarks/results/``.
 """
 
-import argparse
 import importlib.metadata
-import json
 import math
 import os
 import platform
@@ -28,6 +26,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the memory profiler chats oth
 
 import torch
 import torch.nn.functional as F
+from harness import Parts, arguments, results
 from torch import Tensor, nn
 
 from formwright.ops.attention import kernels
@@ -36,7 +35,6 @@ WIDTH, HEADS = 512, 8
 HEAD = WIDTH // HEADS
 SLOTS, FAVOR_FEATURES, LOCAL_BLOCK, CHUNK = 16, 256, 64, 64
 ROUNDS = {512: 11, 1024: 9, 2048: 9, 4096: 7, 8192: 3}
-RESULTS = Path(__file__).parent / "results"
 
 Kernel = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -541,14 +539,14 @@ def environment() -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time and memory of the attention mechanisms.")
+    parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", help="lengths up to 2048 only")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mechanisms only")
     parser.add_argument("--lengths", nargs="+", type=int, choices=sorted(ROUNDS), metavar="N")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the JSON and SVG")
+    folder = results("operators").parent
+    parser.add_argument("--out", type=Path, default=folder, help="folder of the JSON and SVG")
     args = parser.parse_args()
 
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     lengths = args.lengths or [n for n in ROUNDS if n <= 2048 or not args.quick]
     chosen = [m for m in MECHANISMS if not args.only or m.name in args.only]
@@ -568,14 +566,13 @@ def main() -> None:
     for growth in slopes:
         print(growth)
 
-    args.out.mkdir(parents=True, exist_ok=True)
     result = {
         "environment": environment(),
         "records": records,
         "exponents": {g.mechanism: {"forward": g.forward, "forward_backward": g.both}
                       for g in slopes},
     }  # fmt: skip
-    (args.out / "operators.json").write_text(json.dumps(result, indent=1) + "\n")
+    Parts(args.out / "operators.json").replace(result)
     (args.out / "operators.svg").write_text(plot(records))
     print(f"\nWrote {args.out / 'operators.json'} and {args.out / 'operators.svg'}.")
 
