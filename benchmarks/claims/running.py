@@ -16,7 +16,7 @@ from claims.page import told_of
 from claims.row import WORDS, Row
 from claims.shape import Misfit
 
-ELSEWHERE = Path(__file__).resolve().parents[1] / "elsewhere.py"
+BENCHMARKS = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,7 @@ class Setting:
         if any(f"{{{name}}}" in row.short and path is None for name, path in given.items()):
             return None
         paths = {name: path and path.resolve() for name, path in given.items()}
-        own = self.results.resolve()
-        text = row.short.format(
-            **paths, work=self.work.resolve(), results=own / f"{row.file}.json", results_folder=own
-        )
-        return shlex.split(text)
+        return shlex.split(row.short.format(**paths, work=self.work.resolve()))
 
 
 def run_rows(rows: Sequence[Row], setting: Setting) -> int:
@@ -93,7 +89,7 @@ def _run(row: Row, words: list[str], setting: Setting, limit: float) -> str:
     environment = {**os.environ, VARIABLE: str(setting.results.resolve())}
     with open(log, "ab") as out:
         process = subprocess.Popen(
-            [sys.executable, str(ELSEWHERE), row.script, *words],
+            [sys.executable, str(BENCHMARKS / row.script), *words],
             stdout=out,
             stderr=out,
             env=environment,

@@ -97,6 +97,7 @@ def test_every_system_has_rows_and_rows_have_names_of_their_own() -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if row.script], ids=lambda row: row.name)
 def test_commands_name_scripts_and_options_that_exist(row: Row) -> None:
     source = (BENCHMARKS / row.script).read_text(encoding="utf-8")
+    assert "from harness import" in source, "else its short form writes to published results"
     known = set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', source))
     known |= {f"--{name}" for name in ("seeds", "data", "only", "share") if f"{name}=" in source}
     for words in (row.full, row.short or ""):
