@@ -3,6 +3,8 @@
 from dataclasses import replace
 from itertools import accumulate
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,11 @@ from formwright.errors import InputError
 from formwright.recipes import evolved
 from formwright.space import KeepsNorms, ReadsSource, ResidualPath, space_data, space_from_data
 from formwright.space.cells import FRAME  # its vocabulary gives the paper's counts
-from formwright.study import Study
+from formwright.strategy.forecast import CAPACITY
+from formwright.study import Rules, Study
 from formwright.testing import RecipeTestCase
 from formwright.testing.recipes import Run
+from formwright.trial import Trial
 
 
 class TestEvolved(RecipeTestCase):
@@ -98,3 +102,24 @@ def test_what_cannot_be_searched_is_refused() -> None:
             replace(evolved.smoke(), **change)
     with pytest.raises(InputError, match="no variant"):
         evolved.paper("images")
+
+
+def test_finalists_are_those_of_whom_most_is_expected_where_that_is_asked_for() -> None:
+    """The first leads after the last stage, the second still learns fast."""
+    metric = evolved.smoke().objectives()[0].name
+    trials = [
+        Trial(number, {"n": number}, f"a{number}", "done", values, steps=4, rung=1)
+        for number, values in enumerate(
+            [{metric: 5.0, "loss": 1.6, "slope": 0.0}, {metric: 5.2, "loss": 1.65, "slope": 0.5}]
+        )
+    ]
+    known = evolved.smoke().objectives()
+    session: Any = SimpleNamespace(
+        study=SimpleNamespace(trials=trials, objectives=known, rules=Rules())
+    )
+    made = replace(evolved.smoke(), final_steps=64)
+    assert [t.number for t in made.chosen(session)] == [0]
+    assert [t.number for t in replace(made, foresight=True).chosen(session)] == [1]
+    _, options = replace(made, foresight=True).make_strategy()
+    assert (options["target"], options["capacity"]) == (64, CAPACITY)
+    assert "target" not in made.make_strategy()[1]

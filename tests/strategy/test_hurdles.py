@@ -1,6 +1,7 @@
 """Hurdles decide from numbers alone; evolution with hurdles trains on only what passes them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from statistics import fmean
@@ -14,7 +15,7 @@ from formwright.space.programs import ProgramSpace
 from formwright.strategy.blackbox import Strategy, make_strategy
 from formwright.strategy.hurdles import Everyone, Halving, Progressive, doubling, expected_cost
 from formwright.testing.strategies import finished, toy_space
-from formwright.trial import Objective, Trial, key_of
+from formwright.trial import Objective, Proposal, Trial, key_of
 
 ERROR = Objective("error")
 Curve = Callable[[Mapping[str, Any], int], float]
@@ -170,6 +171,23 @@ def test_time_can_be_what_stages_are_said_in() -> None:
     first = search.ask(0)
     assert first is not None
     assert (first.steps, first.train_seconds) == (None, 1.5)
+
+
+@pytest.mark.parametrize("unit", ["steps", "train_seconds"])
+def test_with_a_target_members_are_compared_by_what_is_expected_of_them(unit: str) -> None:
+    """The first leads now, the second has more to gain: by the finals it will be ahead."""
+    options = {"population": 4, "tournament": 4, "stages": (10, 30), "seconds": unit != "steps"}
+    parents = {}
+    for target in (None, 300.0):
+        search: Any = make_strategy("bands", toy_space(), [ERROR], 0, target=target, **options)
+        for number, (error, slope) in enumerate([(1.0, 0.0), (1.05, 0.5)]):
+            values = {"error": error, "loss": error, "slope": slope}
+            search.tell(
+                replace(finished(number, Proposal(decisions={"x": number}), values),
+                        rung=1, **{unit: 30})
+            )  # fmt: skip
+        parents[target] = search.ordered(search.members)[0].number
+    assert parents == {None: 0, 300.0: 1}
 
 
 def test_what_cannot_be_searched_is_told_in_one_sentence() -> None:

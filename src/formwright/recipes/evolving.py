@@ -15,13 +15,14 @@ from formwright.arch import Architecture, arch_id, notation
 from formwright.errors import InputError
 from formwright.estimate import Counted, Estimator, Final, Paced, Sound, Together, Training
 from formwright.estimate.training import known_task
-from formwright.recipes.finals import entered, rival_proposal
+from formwright.recipes.finals import capacity_for, entered, rival_proposal
 from formwright.recipes.recipe import Phase, Recipe
 from formwright.recipes.rivals import Rival
 from formwright.recipes.samples import samples
 from formwright.recipes.session import BEST, Session
 from formwright.recipes.verdict import verdict
 from formwright.space import Decisions
+from formwright.strategy.forecast import forecast
 from formwright.study import Rules
 from formwright.study.front import eligible
 from formwright.train import TrainConfig, pace
@@ -41,6 +42,8 @@ class Evolving(Recipe):
             in the time that the seed takes for so many steps.
         training: How members are trained; its rate is for a model 128 wide with 8 sub-layers.
         cooldown: Steps with a falling rate before a member is judged, as a share of its steps.
+        foresight: Whether hurdles, tournaments and the choice of finalists go by what members are
+            expected to come to in the finals, and not by their last result.
         trusted: Whether members are trained without a look at whether they can be.
         finalists: Members that enter the finals.
         final_steps: Of the finals, in the same unit as the stages.
@@ -55,6 +58,7 @@ class Evolving(Recipe):
     stages: tuple[int, ...] = (100, 300)
     training: TrainConfig = TrainConfig(schedule="constant")  # noqa: RUF009  # frozen
     cooldown: float = 0.0
+    foresight: bool = False
     trusted: bool = False
     finalists: int = 3
     final_steps: int = 1000
@@ -94,7 +98,9 @@ class Evolving(Recipe):
         second = self.second(session)
         if second is not None:
             session.say(f"a step of the seed takes {second * 1000:.1f} ms of a processor")
-        options = {"stages": [stage * (second or 1) for stage in self.stages]}
+        options: dict[str, Any] = {"stages": [stage * (second or 1) for stage in self.stages]}
+        if self.foresight:
+            options["target"] = self.final_steps * (second or 1)
         session.run(self.estimator(session), options=options)
 
     def refine(self, session: Session) -> None:
@@ -176,8 +182,15 @@ class Evolving(Recipe):
         for trial in rows:
             if trial.arch not in last or trial.rung > last[trial.arch].rung:
                 last[trial.arch] = trial
-        order = sorted(last.values(), key=lambda t: (-t.rung, t.costs(study.objectives)))
-        return order[: self.finalists]
+        first, second = study.objectives[0], self.second(session) or 1.0
+
+        def expected(trial: Trial) -> float:
+            if not self.foresight:
+                return trial.costs([first])[0]
+            end = self.final_steps * second
+            return first.sign * forecast(trial, first, end, capacity_for(self.task))
+
+        return sorted(last.values(), key=lambda t: (-t.rung, expected(t)))[: self.finalists]
 
     def rivals(self) -> list[Rival]:
         """The seed, and what the paper's search found."""
@@ -229,8 +242,15 @@ class Evolving(Recipe):
             "most": self.members,
             "seeds": [self.seed_decisions()],
             "stages": list(self.stages),
+            **self._expecting(),
             **({"at_random": True} if self.at_random else {}),
         }
+
+    def _expecting(self) -> dict[str, Any]:
+        """What forecasts are made for; nothing where members are taken as they are."""
+        if not self.foresight:
+            return {}
+        return {"target": self.final_steps, "capacity": capacity_for(self.task)}
 
     def estimator(self, session: Session) -> Estimator:
         """What evaluates members: counts, a look at whether they can be trained, training."""

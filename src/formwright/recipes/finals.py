@@ -13,9 +13,10 @@ import numpy as np
 
 from formwright.arch import notation
 from formwright.estimate import Diverged, Estimator
+from formwright.estimate.training import known_task
 from formwright.recipes.rivals import Rival
 from formwright.recipes.session import Session
-from formwright.strategy.forecast import Foresight
+from formwright.strategy.forecast import CAPACITY, Foresight
 from formwright.study import Study
 from formwright.study.front import eligible
 from formwright.trial import FINAL, FINAL_RUNG, RIVAL, Objective, Proposal, Trial
@@ -61,6 +62,11 @@ def as_rival(trial: Trial, known: Mapping[str, Rival]) -> Trial:
         return trial
     decisions = {"rival": notation(rival.arch)}
     return replace(trial, origin=RIVAL, note=rival.name, decisions=decisions)
+
+
+def capacity_for(task: str) -> float:
+    """How much the number of parameters says of the end: of texts, which are never used up."""
+    return 0.0 if known_task(task).higher_is_better else CAPACITY
 
 
 # --- who enters -------------------------------------------------------------------------

@@ -87,8 +87,8 @@ class Plan:
             return [first, last]
         left = self.seconds - self.search - _PAIRED
         if left <= 0:
-            short = f"{_minutes(self.seconds)} are over before trials and finals can fit in"
-            return [first, last, f"{short}; this is the shortest search there is"]
+            over = f"{_minutes(self.seconds)} are over before trials and finals can fit in"
+            return [first, last, f"{over}; this is the shortest search there is"]
         timed = (
             f"of {_minutes(self.seconds)}: {_minutes(self.search)} for trials, "
             f"{_minutes(left)} for finals, {_PAIRED:.0f} s to measure the best against its rival"

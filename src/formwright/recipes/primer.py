@@ -208,6 +208,7 @@ def small() -> Primer:
         stages=tuple(int(end) for end in doubling(100, 3)),
         training=training,
         cooldown=0.2,
+        foresight=True,  # what leads after 700 steps is small, and last after 2,800 (docs/log.md)
         finalists=2,
         final_steps=1200,
         final_seeds=2,

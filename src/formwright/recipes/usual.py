@@ -42,6 +42,7 @@ from formwright.estimate.own import Own, objectives
 from formwright.estimate.training import known_task
 from formwright.recipes.checks import check_usual, check_width
 from formwright.recipes.course import Course
+from formwright.recipes.finals import capacity_for
 from formwright.recipes.headline import conclude, is_cost
 from formwright.recipes.plan import COOLED, ETA, PILOT, Plan
 from formwright.recipes.recipe import RECIPES, Named, Phase, Recipe
@@ -59,7 +60,6 @@ from formwright.space import (
 )
 from formwright.space.files import read_space
 from formwright.space.options import with_layer
-from formwright.strategy.forecast import CAPACITY
 from formwright.study import Rules, Study
 from formwright.tasks import Task
 from formwright.train import TrainConfig
@@ -228,8 +228,8 @@ class UsualSearch(Recipe):
 
     @property
     def capacity(self) -> float:
-        """How much the number of parameters says of the end: of texts, which are never used up."""
-        return 0.0 if known_task(self.task).higher_is_better else CAPACITY
+        """How much the number of parameters counts for what is expected of a member."""
+        return capacity_for(self.task)
 
     def rules(self) -> Rules:
         limits = {"latency": self.max_latency} if self.max_latency is not None else {}

@@ -30,20 +30,21 @@ _LEAST = 0.01  # of an error: no score is perfect
 _DOUBT = 1.0  # pairs of trials that speak for forecasts as they are
 
 
-def forecast(trial: Trial, objective: Objective, target: int | None, capacity: float) -> float:
-    """The value of an objective after ``target`` steps; as it is where nothing more is known.
+def forecast(trial: Trial, objective: Objective, target: float | None, capacity: float) -> float:
+    """The value of an objective after a longer training; as it is where nothing more is known.
 
     Args:
-        trial: Done, with its steps; its ``slope`` (fall of the training loss per doubling),
-            ``loss`` and ``decoder_params`` are made use of where they were measured.
+        trial: Done, with its steps or seconds; its ``slope`` (fall of the training loss per
+            doubling), ``loss`` and ``decoder_params`` are made use of where they were measured.
         objective: A quality: a loss that is to be small, or a share that is to be large.
-        target: Steps of the training that is forecast.
+        target: Steps of the training that is forecast, or seconds where the trial has seconds.
         capacity: How much the number of parameters counts.
     """
     value, values = trial.values[objective.name], trial.values
-    if not trial.steps or not target or target <= trial.steps:
+    length = trial.steps or trial.train_seconds
+    if not length or not target or target <= length:
         return value
-    doublings = log(target / trial.steps, 2)
+    doublings = log(target / length, 2)
     loss = max(1e-9, values.get("loss", 0.0))
     pace = max(0.0, values.get("slope", 0.0)) / loss if "loss" in values else 0.0
     size = log(max(1.0, values.get("decoder_params", _SIZE)) / _SIZE)

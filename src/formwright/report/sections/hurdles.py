@@ -8,6 +8,7 @@ from formwright.report.html import Safe, joined, row_html, table_html, tag
 from formwright.report.material import Material
 from formwright.report.section import section
 from formwright.report.words import figure, plural, readable
+from formwright.strategy.blackbox.hurdled import Hurdled
 
 _COLOURS = 6  # of the stages, in turn
 
@@ -30,12 +31,14 @@ class Point(NamedTuple):
 
 
 class HurdlesInfo(NamedTuple):
-    """All stages; all trainings; the hurdle of each stage from which trial on; the share spent."""
+    """All stages; all trainings; the hurdle of each stage from which trial on; the share spent;
+    whether values are what was expected of members in the finals."""
 
     stages: list[StageRow]
     points: list[Point]
     bars: dict[int, list[tuple[int, float]]]
     spent: float
+    expected: bool = False
 
 
 def hurdles_info(material: Material) -> HurdlesInfo | None:
@@ -48,7 +51,7 @@ def hurdles_info(material: Material) -> HurdlesInfo | None:
     if not deepest:
         return None
     stages, points, taken = [], [], 0.0
-    lengths = _lengths(material)
+    lengths, (bars, seen) = _lengths(material), _replay(material)
     for rung in range(deepest + 1):
         here = [m for m in members if len(m.done) > rung]
         passed = sum(len(m.trials) > rung + 1 for m in here)
@@ -59,9 +62,15 @@ def hurdles_info(material: Material) -> HurdlesInfo | None:
         for member in here:
             trial = member.done[rung]
             if quality.name in trial.values:
-                points.append(Point(trial.number, trial.values[quality.name], rung))
+                value = seen.get(trial.number, trial.values[quality.name])
+                points.append(Point(trial.number, value, rung))
     whole = len(members) * stages[-1].length
-    return HurdlesInfo(stages, points, _bars(material), taken / whole if whole else 1.0)
+    expected = any(
+        seen.get(t.number) != t.values.get(quality.name) for m in members for t in m.done
+    )
+    return HurdlesInfo(
+        stages, points, bars, taken / whole if whole else 1.0, bool(seen) and expected
+    )
 
 
 def _lengths(material: Material) -> dict[int, tuple[float, str]]:
@@ -76,20 +85,24 @@ def _lengths(material: Material) -> dict[int, tuple[float, str]]:
     return found
 
 
-def _bars(material: Material) -> dict[int, list[tuple[int, float]]]:
-    """The hurdle that stood when each trial ended, where it differs from the one before."""
+def _replay(material: Material) -> tuple[dict[int, list[tuple[int, float]]], dict[int, float]]:
+    """The hurdle that stood when each trial ended, where it differs from the one before; and the
+    results as they were held against hurdles: as they are, or as they were expected to become."""
     found: dict[int, list[tuple[int, float]]] = {}
-    sign = material.objectives[0].sign
+    seen: dict[int, float] = {}
+    name, sign = material.objectives[0].name, material.objectives[0].sign
     for search, trial in replayed(material):
-        rules = getattr(search, "hurdles", None)
-        if rules is None:
-            return {}
+        if not isinstance(search, Hurdled):
+            return {}, {}
+        rules = search.hurdles
+        if name in trial.values:
+            seen[trial.number] = search.foreseen(trial).values[name]
         for stage in range(rules.stages - 1):
             bar = rules.bar(stage)
             row = found.setdefault(stage, [])
             if bar is not None and (not row or row[-1][1] != sign * bar):
                 row.append((trial.number, sign * bar))
-    return found
+    return found, seen
 
 
 @section("hurdles", "Hurdles")
@@ -118,7 +131,8 @@ def hurdles_html(material: Material) -> Safe | None:
     ]
     drawn = [_chart(info, sheet, quality) for sheet in SHEETS]
     keys = [(_colour(i), f"after stage {i + 1}") for i in range(len(info.stages))]
-    title = "Results after each stage, and the hurdles (lines)"
+    what = "What was expected" if info.expected else "Results"
+    title = f"{what} after each stage, and the hurdles (lines)"
     parts = [tag("p", said, class_="quiet"), table_html(heads, rows)]
     return joined([*parts, figure_html(title, drawn, keys)])
 

@@ -9,6 +9,9 @@ population with the last result it had, and another one leaves. The best of a ra
 parent of the next child. Members that compute what an earlier one computes are not tried again,
 where the space can tell.
 
+What leads after a short time is often small and fast and flattens out later. So, where a target is
+given, hurdles and tournaments compare what members are expected to come to (``strategy.forecast``).
+
 Differs from the papers: a population begins with the seeds and single changes of them, not with
 copies, since a copy would only repeat a measurement.
 """
@@ -22,6 +25,7 @@ from typing import Any
 from formwright.errors import InputError
 from formwright.space import Comparable, Decisions, Looks
 from formwright.strategy.blackbox.base import Strategy, strategy, violation_of
+from formwright.strategy.forecast import CAPACITY, forecast
 from formwright.strategy.hurdles import Everyone, Halving, Hurdles, Progressive
 from formwright.trial import RANDOM, SEED, Proposal, Trial, key_of
 
@@ -41,6 +45,9 @@ class Hurdled(Strategy):
         seeds: Members to begin with; the others are changes of them. At random when not given.
         rate: How likely each part of a child changes; one part when not given.
         most: Members in all; None for no end.
+        target: Length of the finals, in the unit of the stages, that members are forecast for; None
+            takes the last result of each.
+        capacity: How much the number of parameters counts for what is expected.
         at_random: Every member but the seeds is a seed after a few changes, or drawn where there
             is none: random search with the same hurdles.
     """
@@ -52,6 +59,8 @@ class Hurdled(Strategy):
     seeds: Sequence[Mapping[str, Any]] = ()
     rate: float | None = None
     most: int | None = None
+    target: float | None = None
+    capacity: float = CAPACITY
     at_random: bool = False
 
     def __post_init__(self) -> None:
@@ -88,10 +97,19 @@ class Hurdled(Strategy):
         first = self.due.pop(trial.continues, None) if trial.continues is not None else None
         if first is None and isinstance(self.space, Comparable):
             self.functions.add(self.space.fingerprint(trial.decisions))
-        if counts and self._passes(trial):
-            self.due[trial.number] = trial
+        expected = self.foreseen(trial)
+        if counts and self._passes(expected):
+            self.due[trial.number] = expected
         else:
-            self._settle(trial, trial if counts else first)
+            self._settle(trial, expected if counts else first)
+
+    def foreseen(self, trial: Trial) -> Trial:
+        """A trial with the result that is expected of it in the finals; as it is without target."""
+        quality, *_ = self.objectives
+        if self.target is None or not trial.done or quality.name not in trial.values:
+            return trial
+        value = forecast(trial, quality, self.target, self.capacity)
+        return replace(trial, values={**trial.values, quality.name: value})
 
     def _passes(self, trial: Trial) -> bool:
         """Whether it goes on; the rule learns of it in any case."""

@@ -44,7 +44,7 @@ class OpNas(Hurdled):
 
     def learn(self, trial: Trial) -> None:
         if isinstance(self.space, Guided) and not trial.control:
-            cost = trial.costs(self.objectives)[0]
+            cost = self.foreseen(trial).costs(self.objectives)[0]
             self.counted.append((cost, tuple(self.space.words(trial.decisions))))
 
     def _settle(self, trial: Trial, member: Trial | None) -> None:
