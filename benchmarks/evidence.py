@@ -9,9 +9,10 @@
 ``run`` measures into build/evidence, never into benchmarks/results, so that quick figures cannot
 take the place of published ones. Without names it runs every row that has a short form, under two
 hours in all (``--hours``). Data sets are read from ``--data FOLDER`` (its folders are named in
-docs/evidence-data.md), a MiniLM checkpoint from ``--minilm FOLDER``; rows whose data is not given
-are passed over, and that is said. Every row names the results file, the code it depends on and the
-command that repeats it: benchmarks/claims.
+docs/evidence-data.md), a MiniLM checkpoint from ``--minilm FOLDER``, other programs from their
+environments in ``--peers FOLDER``; rows whose data is not given are passed over, and that is said.
+Every row names the results file, the code it depends on and the command that repeats it:
+benchmarks/claims.
 """
 
 import argparse
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="rows to run; all when there are none")
     parser.add_argument("--data", type=Path, help="folder of the data sets")
     parser.add_argument("--minilm", type=Path, help="folder of a MiniLM checkpoint")
+    parser.add_argument("--peers", type=Path, help="folder of the peers' environments")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "evidence")
     parser.add_argument("--hours", type=float, default=1.95, help="for all rows together")
     asked = parser.parse_args()
@@ -69,7 +71,8 @@ def _do(asked: argparse.Namespace) -> int:
     elif asked.verb == "age":
         _age(History(ROOT))
     elif asked.verb == "run":
-        setting = Setting(asked.data, asked.minilm, asked.work, asked.hours * 3600)
+        seconds = asked.hours * 3600
+        setting = Setting(asked.data, asked.minilm, asked.work, seconds, asked.peers)
         failed = run_rows(rows_called(asked.names), setting)
         (asked.work / "results.md").write_text(page_of(ROWS, setting.results, None), "utf-8")
         print(f"Page of what was run: {asked.work / 'results.md'}")

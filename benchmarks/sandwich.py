@@ -100,16 +100,23 @@ def compared(task: Task, asked: argparse.Namespace, seed: int) -> dict[str, Any]
 
 
 def sandwiched(
-    task: Task, seconds: float, seed: int, *, turns: bool
+    task: Task,
+    seconds: float,
+    seed: int,
+    *,
+    turns: bool,
+    within: TreeSpace | None = None,
+    config: TrainConfig = CONFIG,
 ) -> tuple[Supernet, int, float]:
     """A supernet after so many seconds of processor time."""
+    members = within or space(task)
 
     def run(steps: int) -> tuple[Supernet, float]:
-        supernet = Supernet(space(task), seed=seed)
+        supernet = Supernet(members, seed=seed)
         policy = SandwichPolicy(supernet, between=2, turns=turns)
-        config = CONFIG.replace(steps=steps, seed=seed)
+        numbers = config.replace(steps=steps, seed=seed)
         begin = time.process_time()
-        search_supernet(supernet, policy, task, config, SearchConfig(every=0))
+        search_supernet(supernet, policy, task, numbers, SearchConfig(every=0))
         return supernet, time.process_time() - begin
 
     run(TRIED)  # the narrow models are made at first

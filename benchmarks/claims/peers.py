@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
-from claims.row import Row, Told, Verdict, around, each, missing
+from claims import side_by_side
+from claims.row import Row, Told, Verdict, around, each
 from claims.shape import Each, Maybe
 
 OPTUNA, TRAINER = "Optuna", "Hugging Face Trainer"
@@ -250,19 +251,5 @@ ROWS = (
         minutes=1,
         rooms=("cost",),
     ),
-    *(
-        missing(
-            name=f"{name.lower().replace(' ', '-')}-side-by-side",
-            group="archai, whittle, NNI, Model Optimizer",
-            claim=claim,
-            published=f"rival: {name}; no figure of it was measured in one run with ours",
-            rooms=(),
-        )
-        for name, claim in (
-            ("archai", "LiteTransformerSearch here costs less a candidate than its own code"),
-            ("whittle", "sub-networks of a supernet are better for the same training"),
-            ("NNI", "a trial costs less beside its training"),
-            ("Model Optimizer", "a compressed model is better at equal latency"),
-        )
-    ),
+    *side_by_side.ROWS,
 )

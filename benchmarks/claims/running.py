@@ -21,12 +21,13 @@ BENCHMARKS = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where data is and results go, and how many seconds there are."""
+    """Where data, a checkpoint and peers are, where results go, and how many seconds there are."""
 
     data: Path | None
     minilm: Path | None
     work: Path
     seconds: float
+    peers: Path | None = None  # environments, each called as its peer
 
     @property
     def results(self) -> Path:
@@ -36,10 +37,10 @@ class Setting:
     def words(self, row: Row) -> list[str] | None:
         """The arguments of a row's short form; None where its data is not given."""
         assert row.short is not None
-        given = {"data": self.data, "minilm": self.minilm}
+        given = {"data": self.data, "minilm": self.minilm, "peers": self.peers}
         if any(f"{{{name}}}" in row.short and path is None for name, path in given.items()):
             return None
-        paths = {name: path and path.resolve() for name, path in given.items()}
+        paths = {name: path and path.absolute() for name, path in given.items()}
         return shlex.split(row.short.format(**paths, work=self.work.resolve()))
 
 
@@ -54,7 +55,7 @@ def run_rows(rows: Sequence[Row], setting: Setting) -> int:
             continue
         given = setting.words(row)
         if given is None:
-            print(f"{row.name}: passed over, its data is not given (--data, --minilm)")
+            print(f"{row.name}: passed over, its data is not given (--data, --minilm, --peers)")
             continue
         key = (row.script, *given)
         if key not in done:
