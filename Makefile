@@ -44,8 +44,8 @@ docs: $(VENV)/.dev  ## build the documentation into build/site, without the netw
 evidence-page: $(VENV)/.dev  ## write docs/results.md anew from benchmarks/results
 	$(BIN)/python benchmarks/evidence.py
 
-evidence: $(VENV)/.dev  ## run the short form of all benchmarks, under two hours: DATA=FOLDER MINILM=FOLDER
-	$(TEST_ENV) $(BIN)/python benchmarks/evidence.py run $(if $(DATA),--data $(DATA)) $(if $(MINILM),--minilm $(MINILM))
+evidence: $(VENV)/.dev  ## run the short form of all benchmarks, under two hours: DATA=FOLDER MINILM=FOLDER PEERS=FOLDER
+	$(TEST_ENV) $(BIN)/python benchmarks/evidence.py run $(if $(DATA),--data $(DATA)) $(if $(MINILM),--minilm $(MINILM)) $(if $(PEERS),--peers $(PEERS))
 
 audit: $(VENV)/.dev  ## look up known faults of all that is installed; needs the network
 	$(BIN)/python -m pip install --quiet pip-audit

@@ -1,9 +1,8 @@
-"""archai, whittle, NNI and Model Optimizer beside ours, in one run and in turns.
+"""archai, whittle and NNI beside ours, in one run and in turns.
 
     python benchmarks/peers.py archai --python ENV/bin/python [--seeds 3]
     python benchmarks/peers.py whittle --python ENV/bin/python --data FOLDER [--seconds 60]
     python benchmarks/peers.py nni --python ENV/bin/python
-    python benchmarks/peers.py modelopt --python ENV/bin/python --data FOLDER
 
 Each peer runs in the interpreter of an environment of its own (docs/evidence-data.md says how to
 make it), by a script of ours in ``benchmarks/rivals`` that calls its public interface. The two

@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -67,7 +68,8 @@ class Rival:
     def close(self) -> None:
         """End it, and wait for it."""
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:

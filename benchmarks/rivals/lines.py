@@ -11,7 +11,7 @@ the standard library is used, so that it runs in any interpreter.
 import json
 import os
 import random
-import sys
+import re
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -22,7 +22,10 @@ def serve(verbs: Mapping[str, Callable[..., Any]]) -> None:
     """Answer until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the peer prints is no answer
-    for line in sys.stdin:
+    asking = os.fdopen(os.dup(0), encoding="utf-8")
+    with open(os.devnull, encoding="utf-8") as nothing:
+        os.dup2(nothing.fileno(), 0)  # a child that makes its input non-blocking would end ours
+    for line in asking:
         asked = json.loads(line)
         name = asked.pop("verb")
         began = time.process_time()
@@ -30,7 +33,8 @@ def serve(verbs: Mapping[str, Callable[..., Any]]) -> None:
             found: dict[str, Any] = {"value": verbs[name](**asked)}
         except Exception as error:  # whatever it is, the other side has to know
             traceback.print_exc()
-            found = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
+            words = re.sub("\x1b\\[[0-9]*m", "", f"{type(error).__name__}: {error}")  # no colours
+            found = {"error": words.splitlines()[0].strip()[:300]}
         found["seconds"] = time.process_time() - began
         answers.write(json.dumps(found) + "\n")
         answers.flush()
