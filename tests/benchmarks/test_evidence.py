@@ -106,7 +106,9 @@ def test_commands_name_scripts_and_options_that_exist(row: Row) -> None:
 
 
 def test_short_forms_fit_two_hours() -> None:
-    runs = {(row.script, row.short): row.minutes for row in ROWS if row.short is not None}
+    # What needs other programs is passed over unless they are given, and comes on top.
+    short = [row for row in ROWS if row.short is not None and "{peers}" not in row.short]
+    runs = {(row.script, row.short): row.minutes for row in short}
     assert 60 < sum(runs.values()) < 120, "minutes of a quiet core; the runner has the limit"
 
 
