@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import study
+from made_up import heads_and_widths
 from rival import RIVALS, Rival, RivalError
 
 from formwright.execute import Serial
@@ -36,7 +37,7 @@ def measured(
     """All engines, in turns; what is known is not measured again."""
     versions, _ = rival.ask("begin")
     keep(versions=versions)
-    number, few = (50, 1) if asked.short else (200, 1)
+    number, few = (50, 1) if asked.short else (200, 6)
     rows: list[dict[str, Any]] = list(known.get("seeds", []))
     for seed in range(len(rows), asked.seeds):
         row: dict[str, Any] = {"seed": seed, "ours": ours(number, seed), "errors": []}
@@ -79,7 +80,7 @@ def ours(number: int, seed: int) -> dict[str, float]:
 
 def _made(folder: Path, seed: int) -> Study:
     return Study.create(
-        folder, space=study.space(), objectives=study.OBJECTIVES, strategy="random", seed=seed
+        folder, space=heads_and_widths(6), objectives=study.OBJECTIVES, strategy="random", seed=seed
     )
 
 

@@ -97,7 +97,10 @@ def evolution(system: str) -> Callable[[Any], Told]:
     """Of a search by evolution: finals of what was found, of its rivals, and of random search."""
 
     def tell(part: list[dict[str, Any]]) -> Told:
-        rows = [r for r in part if r["system"] == system and "found" in r and r["rivals"]]
+        known = [r for r in part if r["system"] == system and "found" in r and r["rivals"]]
+        preset = [r for r in known if not r["set"]]
+        rows = preset if any(not r["random"] for r in preset) else known
+        other = sorted({" ".join(r["set"]) for r in rows} - {""})
         ours = {(r["task"], r["seed"]): r for r in rows if not r["random"]}
         drawn = {(r["task"], r["seed"]): r for r in rows if r["random"]}
         if not ours:
@@ -119,7 +122,7 @@ def evolution(system: str) -> Callable[[Any], Told]:
             "yes" if both else "partly" if beats or won or over == len(ours) else "no",
             f"{metric} of finals: found {each(found, 3)}, the Transformer {each(seeds, 3)} (better "
             f"in {over} of {len(ours)}), the best published layer {each(best, 3)} (better in "
-            f"{beats} of {len(ours)})",
+            f"{beats} of {len(ours)})" + (f"; with {', '.join(other)}" if other else ""),
             len(ours),
             f"random search {each((b for _, b in pairs), 3)}; evolution is ahead in {won} of "
             f"{len(pairs)}",

@@ -205,7 +205,7 @@ def test_shapes() -> None:
 
 
 def searched(seed: int, found: float, *, drawn: bool) -> dict[str, Any]:
-    about = {"system": "primer", "task": "", "seed": seed, "random": drawn}
+    about = {"system": "primer", "task": "", "seed": seed, "random": drawn, "set": []}
     rivals = {"seed": 2.0, "primer-ez": 1.9}
     return {**about, "metric": "bits_per_byte", "found": found, "rivals": rivals}
 
@@ -222,6 +222,15 @@ def test_evolution_must_beat_the_transformer_the_best_rival_and_random_search(
     assert told.verdict == verdict
     assert f"random search {found[1]:.3f}" in told.control
     assert black_box.evolution("evolved")(rows).verdict == "open"
+
+
+def test_of_a_search_by_evolution_the_preset_as_it_is_counts_where_it_was_run() -> None:
+    other = {**searched(0, 2.5, drawn=False), "set": ["foresight=false"]}
+    assert "found 2.500" in (told := black_box.evolution("primer")([other])).found
+    assert told.found.endswith("with foresight=false")
+    told = black_box.evolution("primer")([other, searched(0, 1.8, drawn=False)])
+    assert "found 1.800" in told.found
+    assert "foresight" not in told.found
 
 
 def test_a_layer_travels_where_it_is_better_than_the_plain_shape() -> None:
