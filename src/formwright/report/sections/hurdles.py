@@ -65,12 +65,9 @@ def hurdles_info(material: Material) -> HurdlesInfo | None:
                 value = seen.get(trial.number, trial.values[quality.name])
                 points.append(Point(trial.number, value, rung))
     whole = len(members) * stages[-1].length
-    expected = any(
-        seen.get(t.number) != t.values.get(quality.name) for m in members for t in m.done
-    )
-    return HurdlesInfo(
-        stages, points, bars, taken / whole if whole else 1.0, bool(seen) and expected
-    )
+    known = {t.number: t.values.get(quality.name) for m in members for t in m.done}
+    expected = any(value != seen.get(number, value) for number, value in known.items())
+    return HurdlesInfo(stages, points, bars, taken / whole if whole else 1.0, expected)
 
 
 def _lengths(material: Material) -> dict[int, tuple[float, str]]:
